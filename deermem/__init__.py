@@ -1,0 +1,78 @@
+"""deermem: the memory of AI agents as Markdown files.
+
+Every public name is imported from here; each is loaded when it is first used, so that `import deermem` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deermem.config import Settings as Settings
+    from deermem.engine import DeerMem as DeerMem
+    from deermem.errors import BackupMismatch as BackupMismatch
+    from deermem.errors import Conflict as Conflict
+    from deermem.errors import Corruption as Corruption
+    from deermem.errors import DeerMemError as DeerMemError
+    from deermem.errors import DuplicateFact as DuplicateFact
+    from deermem.errors import FactConflict as FactConflict
+    from deermem.errors import FactNotFound as FactNotFound
+    from deermem.errors import InvalidInput as InvalidInput
+    from deermem.errors import LockTimeout as LockTimeout
+    from deermem.errors import MigrationError as MigrationError
+    from deermem.errors import NotStored as NotStored
+    from deermem.errors import RevisionConflict as RevisionConflict
+    from deermem.errors import StoreUnavailable as StoreUnavailable
+    from deermem.errors import SummaryConflict as SummaryConflict
+    from deermem.errors import UnexpectedFiles as UnexpectedFiles
+    from deermem.memory import Memory as Memory
+    from deermem.model.changes import ABSENT as ABSENT
+    from deermem.model.changes import Amend as Amend
+    from deermem.model.changes import ChangeSet as ChangeSet
+    from deermem.model.changes import Commit as Commit
+    from deermem.model.changes import Delete as Delete
+    from deermem.model.changes import Upsert as Upsert
+    from deermem.model.fact import Draft as Draft
+    from deermem.model.fact import Fact as Fact
+    from deermem.model.fact import Source as Source
+    from deermem.model.records import BucketStats as BucketStats
+    from deermem.model.records import Finding as Finding
+    from deermem.model.records import IndexReport as IndexReport
+    from deermem.model.records import MigrationReport as MigrationReport
+    from deermem.model.records import SearchHit as SearchHit
+    from deermem.model.records import Stats as Stats
+    from deermem.model.records import UserMigration as UserMigration
+    from deermem.model.summaries import Section as Section
+    from deermem.model.summaries import Summaries as Summaries
+
+_HOMES = {
+    "config": "Settings",
+    "engine": "DeerMem",
+    "errors": (
+        "BackupMismatch Conflict Corruption DeerMemError DuplicateFact FactConflict FactNotFound InvalidInput "
+        "LockTimeout MigrationError NotStored RevisionConflict StoreUnavailable SummaryConflict UnexpectedFiles"
+    ),
+    "memory": "Memory",
+    "model.changes": "ABSENT Amend ChangeSet Commit Delete Upsert",
+    "model.fact": "Draft Fact Source",
+    "model.records": "BucketStats Finding IndexReport MigrationReport SearchHit Stats UserMigration",
+    "model.summaries": "Section Summaries",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__version__ = "0.1.0"
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605 - the table above is the one list
+
+
+def __getattr__(name: str) -> object:
+    module = _HOME_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'deermem' has no attribute {name!r}")
+    found: object = vars(importlib.import_module(f"deermem.{module}"))[name]
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,229 @@
+"""Facts one at a time: add, search, list, show, update, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+import click
+
+from deermem.cli.input import confidence_option, expectation, since_option, text_or_stdin, until_option
+from deermem.cli.invocation import Command, Invocation, pass_invocation
+from deermem.cli.output import emit, fact_object, note, say, table
+from deermem.clock import format_timestamp
+from deermem.model.fact import DEFAULT_CATEGORY, DEFAULT_CONFIDENCE, Fact
+
+if TYPE_CHECKING:
+    from deermem.memory import Memory
+    from deermem.model.changes import Commit
+    from deermem.model.records import SearchHit
+
+
+class _New(TypedDict):
+    category: str
+    confidence: float
+    topics: tuple[str, ...]
+
+
+class _Filters(TypedDict):
+    category: str | None
+    topics: tuple[str, ...]
+    source_thread: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+class _Changes(TypedDict):
+    category: str | None
+    confidence: float | None
+    topics: tuple[str, ...]
+
+
+@click.command("add", cls=Command)
+@click.argument("text")
+@click.option(
+    "--category", default=DEFAULT_CATEGORY, show_default=True, metavar="WORD", help="What kind of fact it is."
+)
+@click.option(
+    "--confidence",
+    callback=confidence_option,
+    default=str(DEFAULT_CONFIDENCE),
+    show_default=True,
+    metavar="NUMBER",
+    help="From 0 to 1.",
+)
+@click.option("--topic", "topics", multiple=True, metavar="WORD", help="A topic; may be given several times.")
+@click.option("--source", metavar="THREAD", help="The conversation it comes from; else it counts as written by hand.")
+@click.option("--valid-days", type=int, metavar="N", help="After how many days it should be looked at again.")
+@pass_invocation
+def add(invocation: Invocation, text: str, source: str | None, valid_days: int | None, **options: Unpack[_New]) -> None:
+    """Store TEXT as a new fact; - reads it from standard input."""
+    content = text_or_stdin(text)
+    with invocation.memory() as memory:
+        fact = memory.add(content, source=source, expected_valid_days=valid_days, **options)
+    _answer(invocation, "added", fact)
+
+
+@click.command("search", cls=Command)
+@click.argument("words", nargs=-1, required=True, metavar="TEXT")
+@click.option("-k", "--top-k", type=click.IntRange(min=1), default=5, show_default=True, help="How many at most.")
+@click.option("--category", metavar="WORD", help="Only facts of this category.")
+@click.option("--topic", "topics", multiple=True, metavar="WORD", help="Only facts with this topic.")
+@click.option("--thread", "source_thread", metavar="ID", help="Only facts from this conversation.")
+@click.option("--since", callback=since_option, metavar="TIME", help="Only facts changed at this time or later.")
+@click.option("--until", callback=until_option, metavar="TIME", help="Only facts changed at this time or earlier.")
+@click.option("--all-agents", is_flag=True, help="Search what all agents of the user know.")
+@pass_invocation
+def search(
+    invocation: Invocation, words: tuple[str, ...], top_k: int, all_agents: bool, **filters: Unpack[_Filters]
+) -> None:
+    """Find the facts that say most about TEXT, the best first."""
+    text = " ".join(words)
+    if all_agents:
+        if any(filters.values()):
+            raise click.UsageError("--all-agents takes no filter; leave the filter out or name one --agent")
+        hits = _search_all_agents(invocation, text, top_k)
+    else:
+        with invocation.memory() as memory:
+            hits = memory.search(text, top_k, **filters)
+    _print_hits(invocation, hits, with_agent=all_agents)
+
+
+def _search_all_agents(invocation: Invocation, text: str, top_k: int) -> list[SearchHit]:
+    invocation.refuse_agent("--all-agents names them all")
+    with invocation.engine() as engine:
+        return engine.search(invocation.user, text, agents=None, top_k=top_k)
+
+
+def _print_hits(invocation: Invocation, hits: Sequence[SearchHit], *, with_agent: bool) -> None:
+    if invocation.json:
+        emit(hits)
+        return
+    if not hits:
+        note("nothing found")
+    for hit in hits:
+        say("  ".join([*([hit.agent] if with_agent else []), *_columns(hit.fact)]))
+        say(f"    {' '.join(hit.snippet.split())}")
+
+
+@click.command("list", cls=Command)
+@click.option("--category", metavar="WORD", help="Only facts of this category.")
+@click.option("--limit", type=click.IntRange(min=0), help="How many at most; else all.")
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="How many to pass over first.")
+@pass_invocation
+def list_facts(invocation: Invocation, category: str | None, limit: int | None, offset: int) -> None:
+    """Show every fact: its id, category, confidence and title."""
+    with invocation.memory() as memory:
+        facts = memory.list(category=category, limit=limit, offset=offset)
+    if invocation.json:
+        emit(facts)
+    elif facts:
+        table([_columns(fact) for fact in facts])
+    else:
+        note("no facts")
+
+
+@click.command("show", cls=Command)
+@click.argument("fact_id", metavar="ID")
+@pass_invocation
+def show(invocation: Invocation, fact_id: str) -> None:
+    """Show one fact and the file that it lies in."""
+    with invocation.memory() as memory:
+        fact = memory.get(fact_id)
+        path = str(memory.path(fact_id))
+    if invocation.json:
+        emit({**fact_object(fact), "path": path})
+        return
+    say(f"{fact.title}\n")
+    table((f"{name}:", value) for name, value in _details(fact, path).items() if value)
+    say(f"\n{fact.content}")
+
+
+def _details(fact: Fact, path: str) -> dict[str, str]:
+    return {
+        "id": fact.id,
+        "category": fact.category,
+        "confidence": f"{fact.confidence:.2f}",
+        "topics": ", ".join(fact.topics),
+        "source": fact.source.label,
+        "created": format_timestamp(fact.created_at),
+        "updated": format_timestamp(fact.updated_at),
+        "version": fact.version,
+        "file": path,
+    }
+
+
+@click.command("update", cls=Command)
+@click.argument("fact_id", metavar="ID")
+@click.option("--content", metavar="TEXT", help="The new text; - reads it from standard input.")
+@click.option("--category", metavar="WORD", help="The new category.")
+@click.option("--confidence", callback=confidence_option, metavar="NUMBER", help="The new confidence, from 0 to 1.")
+@click.option("--topic", "topics", multiple=True, metavar="WORD", help="The new topics; may be given several times.")
+@click.option("--expected", metavar="TOKEN", help="Change it only if its version (see show) is still this one.")
+@pass_invocation
+def update(
+    invocation: Invocation, fact_id: str, content: str | None, expected: str | None, **changes: Unpack[_Changes]
+) -> None:
+    """Change what is given of one fact; the rest stays."""
+    topics = changes["topics"] or None
+    if content is None and topics is None and changes["category"] is None and changes["confidence"] is None:
+        raise click.UsageError("nothing to change is given; use --content, --category, --confidence or --topic")
+    new_content = None if content is None else text_or_stdin(content)
+    with invocation.memory() as memory:
+        fact = memory.update(
+            fact_id,
+            content=new_content,
+            category=changes["category"],
+            confidence=changes["confidence"],
+            topics=topics,
+            expected=expectation(expected),
+        )
+    _answer(invocation, "updated", fact)
+
+
+@click.command("delete", cls=Command)
+@click.argument("fact_ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--expected", metavar="TOKEN", help="Delete it only if its version (see show) is still this one.")
+@pass_invocation
+def delete(invocation: Invocation, fact_ids: tuple[str, ...], expected: str | None) -> None:
+    """Delete facts: all that are named, or none where one can't be."""
+    ids = list(dict.fromkeys(fact_ids))
+    if expected is not None and len(ids) > 1:
+        raise click.UsageError("--expected goes with one ID; delete the facts one by one")
+    with invocation.memory() as memory:
+        if len(ids) == 1:
+            commit = memory.delete(ids[0], expected=expectation(expected))
+        else:
+            commit = _delete_together(memory, ids)
+    if invocation.json:
+        emit(commit)
+    else:
+        say("\n".join(f"deleted {fact_id}" for fact_id in commit.deleted))
+
+
+def _delete_together(memory: Memory, ids: Sequence[str]) -> Commit:
+    from deermem.model.changes import ChangeSet, Delete
+
+    return memory.apply(ChangeSet(deletes=[Delete(fact_id, memory.get(fact_id).version) for fact_id in ids]))
+
+
+def _answer(invocation: Invocation, verb: str, fact: Fact) -> None:
+    if invocation.json:
+        emit(fact)
+    else:
+        say(f"{verb} {fact.id}: {fact.title}")
+
+
+def _columns(fact: Fact) -> tuple[str, str, str, str]:
+    return fact.id, fact.category, f"{fact.confidence:.2f}", fact.title
+
+
+COMMANDS: Final[dict[str, click.Command]] = {
+    "add": add,
+    "search": search,
+    "list": list_facts,
+    "show": show,
+    "update": update,
+    "delete": delete,
+}

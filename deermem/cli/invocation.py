@@ -1,0 +1,86 @@
+"""What one call is aimed at (root, user, agent), and the options that say so before or after any command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from deermem.engine import DeerMem
+    from deermem.memory import Memory
+
+
+@dataclass(slots=True)
+class Invocation:
+    """Filled while the options are parsed. `root` None is the default root, `user` None the no-user root."""
+
+    root: str | None = None
+    user: str | None = None
+    agent: str | None = None
+    json: bool = False
+
+    @contextmanager
+    def engine(self) -> Iterator[DeerMem]:
+        """The engine over the root, closed at the end."""
+        from deermem.engine import DeerMem
+
+        with DeerMem(self.root) as engine:
+            yield engine
+
+    @contextmanager
+    def memory(self) -> Iterator[Memory]:
+        """The memory of the user and agent that the options name."""
+        with self.engine() as engine:
+            yield engine.memory(user_id=self.user, agent_name=self.agent)
+
+    def refuse_agent(self, why: str) -> None:
+        """Raises a usage error where `--agent` would be ignored."""
+        if self.agent is not None:
+            raise click.UsageError(f"--agent does not go with this command; {why}")
+
+
+pass_invocation: Final = click.make_pass_decorator(Invocation, ensure=True)
+
+
+def _aim(context: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
+    if not value and value != "":
+        return
+    if value == "":
+        raise click.BadParameter("it is empty; give a value or leave the option out", context, parameter)
+    assert parameter.name is not None
+    setattr(context.ensure_object(Invocation), parameter.name, value)
+
+
+def _option(name: str, metavar: str | None, text: str) -> click.Option:
+    flag = metavar is None
+    return click.Option([name], is_flag=flag, metavar=metavar, help=text, expose_value=False, callback=_aim)
+
+
+_AIM: Final = (
+    _option("--root", "DIR", "The store; else $DEERMEM_DATA_DIR, else ~/.deermem."),
+    _option("--user", "ID", "Whose memory; without it the no-user root."),
+    _option("--agent", "NAME", "Which agent's facts; without it the default ones."),
+    _option("--json", None, "Print one JSON document and nothing else on standard output."),
+)
+
+
+class Command(click.Command):
+    """A command that takes the aiming options too."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The command's own parameters, then the aiming ones."""
+        return [*super().get_params(ctx), *_AIM]
+
+
+class Group(click.Group):
+    """A group whose commands, and which itself, take the aiming options."""
+
+    command_class = Command
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The group's own parameters, then the aiming ones."""
+        return [*super().get_params(ctx), *_AIM]

@@ -1,0 +1,95 @@
+"""The state of a store: reindex, check, stats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from deermem.cli.invocation import Command, Invocation, pass_invocation
+from deermem.cli.output import count, emit, one_line, record_object, say, table
+
+if TYPE_CHECKING:
+    from deermem.model.records import Finding, IndexReport, Stats
+
+
+@click.command("reindex", cls=Command)
+@click.option("--all", "everyone", is_flag=True, help="Every user; so it is too where none is named.")
+@pass_invocation
+def reindex(invocation: Invocation, everyone: bool) -> int:
+    """Build the search index anew from the files."""
+    user = _whose(invocation, everyone)
+    with invocation.engine() as engine:
+        report = engine.reindex(user)
+    if invocation.json:
+        emit(report)
+    else:
+        say(_index_line(report))
+    return 0 if report.supported else 1
+
+
+def _index_line(report: IndexReport) -> str:
+    if not report.supported:
+        return "there is no index here: searches read the files"
+    unread = f", {report.failed} unreadable (see deermem check)" if report.failed else ""
+    return f"indexed {count(report.indexed, 'fact')}{unread}"
+
+
+@click.command("check", cls=Command)
+@click.option("--all", "everyone", is_flag=True, help="Every user; so it is too where none is named.")
+@pass_invocation
+def check(invocation: Invocation, everyone: bool) -> int:
+    """Look for files that can't be served and for whatever else is not in order; changes nothing."""
+    user = _whose(invocation, everyone)
+    with invocation.engine() as engine:
+        findings = engine.check(user)
+    if invocation.json:
+        emit(findings)
+    else:
+        for finding in findings:
+            say(one_line(str(finding)))
+        say(_verdict(findings))
+    return 1 if any(finding.severity == "error" for finding in findings) else 0
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    found = Counter(finding.severity for finding in findings)
+    parts = (count(found["error"], "error"), count(found["warning"], "warning"), count(found["info"], "note"))
+    return ", ".join(parts) if findings else "everything is in order"
+
+
+@click.command("stats", cls=Command)
+@pass_invocation
+def stats(invocation: Invocation) -> None:
+    """Count users, agents and facts, of one user or of the whole store."""
+    invocation.refuse_agent("the counts of every agent are shown")
+    with invocation.engine() as engine:
+        found = engine.stats(invocation.user)
+    if invocation.json:
+        emit({**record_object(found), "facts": found.facts, "unreadable": found.unreadable})
+    else:
+        _print_stats(found)
+
+
+def _print_stats(found: Stats) -> None:
+    say(f"{found.root}: {count(found.users, 'user')}, {count(found.facts, 'fact')}")
+    say(f"unreadable: {count(found.unreadable, 'file')}; index: {found.index_bytes} bytes")
+    if found.buckets:
+        header = ("USER", "AGENT", "BYTES", "UNREADABLE", "FACTS")
+        rows = [
+            (item.user_id or "-", item.agent, str(item.bytes), str(item.unreadable), str(item.facts))
+            for item in found.buckets
+        ]
+        table([header, *rows])
+
+
+def _whose(invocation: Invocation, everyone: bool) -> str | None:
+    invocation.refuse_agent("all agents of a user are taken together")
+    if everyone and invocation.user is not None:
+        raise click.UsageError("--all and --user were both given; give one of them")
+    return invocation.user
+
+
+COMMANDS: Final[dict[str, click.Command]] = {"reindex": reindex, "check": check, "doctor": check, "stats": stats}

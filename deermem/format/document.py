@@ -1,0 +1,160 @@
+"""The v1-shaped document: what export writes, what import and a v1 store are read from."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from deermem.errors import InvalidInput
+from deermem.format.fact_mapping import fact_from_mapping, fact_to_mapping, stated_fields
+from deermem.model.fact import Fact, check_text
+from deermem.model.summaries import HISTORY_SECTIONS, SECTIONS, USER_SECTIONS, Section, Summaries
+from deermem.model.values import JsonObject, JsonValue
+
+__all__ = ["ParsedDocument", "fact_from_mapping", "parse_document", "parse_facts", "parse_sections", "to_document"]
+
+_SHOWN: Final = 5
+_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedDocument:
+    """What a document states. `facts` has its order.
+
+    `stated` names, fact by fact, the attributes that the document itself gave: the others hold defaults, which
+    need not replace what is stored. `summaries` maps attribute names to the sections that say something;
+    `named_sections` are those that the document mentions at all, the empty ones too.
+    """
+
+    facts: tuple[Fact, ...] = ()
+    stated: tuple[frozenset[str], ...] = ()
+    summaries: Mapping[str, Section]
+    named_sections: frozenset[str] = frozenset()
+
+    @property
+    def has_summaries(self) -> bool:
+        """Whether any section says something."""
+        return bool(self.summaries)
+
+
+def to_document(facts: Sequence[Fact], summaries: Summaries, *, version: str = "2.0") -> JsonObject:
+    """The document of one bucket, every field in it; nothing is shared with the values given."""
+    return {
+        "version": version,
+        "revision": summaries.revision,
+        "lastUpdated": summaries.last_updated,
+        "user": {key: _section_value(section) for key, section in summaries.user.items()},
+        "history": {key: _section_value(section) for key, section in summaries.history.items()},
+        "facts": [fact_to_mapping(fact) for fact in facts],
+    }
+
+
+def parse_document(doc: object, *, now: datetime, new_id: Callable[[str], str], strict: bool = True) -> ParsedDocument:
+    """A document as an import gets it; raises one InvalidInput that names the first bad facts and fields.
+
+    Only `facts` is needed, and in a fact only `content`. An id with characters that no file name may have gets
+    them replaced, with a hash behind, so that the same document always means the same facts; one that looks like
+    a path is refused, and so is an id that stands twice. With `strict` off, for v1 stores, `facts` may be
+    missing, contents lose blank space on both ends, ids are taken as they are, and a repeated one is the
+    caller's to judge.
+    """
+    if not isinstance(doc, Mapping):
+        raise InvalidInput(f"the document is {type(doc).__name__}", hint='give an object with a "facts" list')
+    items = doc.get("facts")
+    if items is None and not strict:
+        items = []
+    if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
+        raise InvalidInput('the document has no "facts" list', hint="give one, it may be empty")
+    facts = parse_facts(items, now=now, new_id=new_id, strict=strict)
+    sections = parse_sections(doc)
+    return ParsedDocument(
+        facts=facts,
+        stated=tuple(stated_fields(item) for item in items),
+        summaries={name: section for name, section in sections.items() if section.summary},
+        named_sections=frozenset(sections),
+    )
+
+
+def parse_facts(
+    items: Sequence[object], *, now: datetime, new_id: Callable[[str], str], strict: bool = True
+) -> tuple[Fact, ...]:
+    """All facts, or one InvalidInput whose single line names up to five bad ones by position and id."""
+    facts: list[Fact] = []
+    problems: list[str] = []
+    places: dict[str, int] = {}
+    for position, item in enumerate(items):
+        try:
+            fact = _fact(item, now, new_id, strict)
+            _check_once(fact.id, position, places if strict else {})
+        except InvalidInput as error:
+            problems.append(f"{_named(position, item)}: {error}")
+        else:
+            facts.append(fact)
+    if problems:
+        more = len(problems) - _SHOWN
+        raise InvalidInput(" | ".join(problems[:_SHOWN]) + (f" | and {more} more" if more > 0 else ""))
+    return tuple(facts)
+
+
+def parse_sections(doc: Mapping[str, JsonValue]) -> dict[str, Section]:
+    """Attribute name → section, for each that the document mentions; raises InvalidInput naming the section.
+
+    A section is {summary, updatedAt}, or the text alone; null counts as empty. Unknown names are left alone.
+    """
+    sections: dict[str, Section] = {}
+    for group, names in (("user", USER_SECTIONS), ("history", HISTORY_SECTIONS)):
+        value = doc.get(group)
+        if value is None:
+            continue
+        if not isinstance(value, Mapping):
+            raise InvalidInput(f"{group} is {value!r:.60}", hint=f"give an object with {', '.join(names)}")
+        sections.update({SECTIONS[key]: _section(value[key], f"{group}.{key}") for key in names if key in value})
+    return sections
+
+
+def _section(value: JsonValue, name: str) -> Section:
+    if not isinstance(value, Mapping):
+        value = {"summary": value}
+    texts = [value.get("summary"), value.get("updatedAt")]
+    for text, field in zip(texts, ("summary", "updatedAt"), strict=True):
+        if text is not None and not isinstance(text, str):
+            raise InvalidInput(f"{name}.{field} is {text!r:.60}", hint="give text")
+    summary, updated = (check_text(str(text or ""), name) for text in texts)
+    return Section(summary.strip(), updated)
+
+
+def _section_value(section: Section) -> JsonObject:
+    return {"summary": section.summary, "updatedAt": section.updated_at}
+
+
+def _fact(item: object, now: datetime, new_id: Callable[[str], str], strict: bool) -> Fact:
+    if not isinstance(item, Mapping):
+        raise InvalidInput(f"a fact is {item!r:.60}", hint='give an object with at least "content"')
+    given = item.get("id")
+    if strict and isinstance(given, str):
+        item = {**item, "id": _importable_id(given)}
+    return fact_from_mapping(item, now=now, new_id=new_id, strip=not strict)
+
+
+def _importable_id(fact_id: str) -> str:
+    segments = re.split(r"[/\\]", fact_id)
+    looks_like_a_path = not segments[0] or "." in segments or ".." in segments
+    if not _NOT_IN_AN_ID.search(fact_id) or looks_like_a_path:
+        return fact_id
+    digest = hashlib.sha256(check_text(fact_id, "fact id").encode()).hexdigest()[:16]
+    return f"{_NOT_IN_AN_ID.sub('-', fact_id)}-{digest}"
+
+
+def _check_once(fact_id: str, position: int, places: dict[str, int]) -> None:
+    first = places.setdefault(fact_id.lower(), position)
+    if first != position:
+        raise InvalidInput(f"id {fact_id!r} stands in facts[{first}] already", hint="give one of them another id")
+
+
+def _named(position: int, item: object) -> str:
+    given = item.get("id") if isinstance(item, Mapping) else None
+    return f"facts[{position}]" + (f" (id {given!r:.60})" if isinstance(given, str) else "")

@@ -1,0 +1,182 @@
+"""One row of the catalogue: a fact file as it was looked at, to SQLite and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NotRequired, TypeAlias, TypedDict
+
+from deermem.model.fact import Fact, Source, content_key
+from deermem.model.records import Problem
+from deermem.model.values import JsonObject, JsonValue
+
+Stamp: TypeAlias = tuple[int, int, int, int, int]
+"""dev, ino, size, mtime_ns, ctime_ns."""
+SqlValue: TypeAlias = str | int | float | bytes | None
+
+_EDITED: Final = 1
+_DIGEST: Final = 2
+_COMPLETE: Final = 4
+
+COLUMNS: Final = (
+    "agent, path, dev, ino, size, mtime_ns, ctime_ns, looked_ns, hash, flags, fact_id, content_key, category, "
+    "confidence, created, updated, thread, topics, expires, fact, problem"
+)
+LOAD: Final = "path, dev, ino, size, mtime_ns, ctime_ns, looked_ns, hash, flags, fact, problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known of one file. `path` is below the agent's `facts/`; one of `fact` and `problem` is set."""
+
+    agent: str
+    path: str
+    stamp: Stamp
+    looked_ns: int
+    hash: bytes
+    fact: Fact | None
+    problem: Problem | None = None
+    edited: bool = False
+    has_digest: bool = False
+    complete: bool = False
+
+
+def to_sql(row: Row) -> tuple[SqlValue, ...]:
+    """The values of COLUMNS."""
+    flags = _EDITED * row.edited | _DIGEST * row.has_digest | _COMPLETE * row.complete
+    head = (row.agent, row.path, *row.stamp, row.looked_ns, row.hash, flags)
+    problem = row.problem
+    if row.fact is None:
+        said = [problem.code, problem.message, problem.line, problem.hint] if problem else []
+        return (*head, None, None, None, None, None, None, None, None, None, None, json.dumps(said))
+    fact = row.fact
+    return (
+        *head,
+        fact.id,
+        content_key(fact.content),
+        fact.category.casefold(),
+        fact.confidence,
+        fact.created_at.timestamp(),
+        fact.updated_at.timestamp(),
+        fact.source.thread_id,
+        json.dumps(fact.topics, ensure_ascii=False),
+        fact.expires_at.timestamp() if fact.expires_at else None,
+        json.dumps(_dump(fact), ensure_ascii=False),
+        None,
+    )
+
+
+def from_sql(agent: str, values: tuple[Any, ...]) -> Row:
+    """From the values of LOAD; raises ValueError, KeyError or TypeError for a row that nobody here wrote."""
+    path, dev, ino, size, mtime, ctime, looked, digest, flags, fact, problem = values
+    said = json.loads(problem) if fact is None else None
+    return Row(
+        agent,
+        path,
+        (dev, ino, size, mtime, ctime),
+        looked,
+        digest,
+        _load(json.loads(fact)) if fact is not None else None,
+        Problem(code=said[0], message=said[1], line=said[2], hint=said[3]) if said else None,
+        bool(flags & _EDITED),
+        bool(flags & _DIGEST),
+        bool(flags & _COMPLETE),
+    )
+
+
+class _Said(TypedDict):
+    """A fact in the catalogue; times are microseconds since 1970."""
+
+    id: str
+    content: str
+    title: str
+    category: str
+    confidence: float
+    created: int
+    updated: int
+    revision: int
+    version: str
+    source: tuple[str, str | None, dict[str, JsonValue]]
+    owner: tuple[str | None, str | None]
+    topics: NotRequired[list[str]]
+    error: NotRequired[str]
+    days: NotRequired[int]
+    expires: NotRequired[int]
+    confirmed: NotRequired[int]
+    confirmations: NotRequired[int]
+    origins: NotRequired[list[str]]
+    consolidated: NotRequired[int]
+    extra: NotRequired[dict[str, JsonValue]]
+
+
+def _dump(fact: Fact) -> JsonObject:
+    said: JsonObject = {
+        "id": fact.id,
+        "content": fact.content,
+        "title": fact.title,
+        "category": fact.category,
+        "confidence": fact.confidence,
+        "created": _micros(fact.created_at),
+        "updated": _micros(fact.updated_at),
+        "revision": fact.revision,
+        "version": fact.version,
+        "source": [fact.source.type, fact.source.thread_id, dict(fact.source.extra)],
+        "owner": [fact.user_id, fact.agent_name],
+    }
+    optional: Mapping[str, JsonValue] = {
+        "topics": list(fact.topics),
+        "error": fact.source_error,
+        "days": fact.expected_valid_days,
+        "expires": _micros(fact.expires_at) if fact.expires_at else None,
+        "confirmed": _micros(fact.last_confirmed_at) if fact.last_confirmed_at else None,
+        "confirmations": fact.confirmation_count,
+        "origins": list(fact.consolidated_from),
+        "consolidated": _micros(fact.consolidated_at) if fact.consolidated_at else None,
+        "extra": dict(fact.extra),
+    }
+    said.update({key: value for key, value in optional.items() if value})
+    return said
+
+
+def _load(said: _Said) -> Fact:
+    kind, thread, extra = said["source"]
+    user, agent = said["owner"]
+    return Fact(
+        id=said["id"],
+        content=said["content"],
+        title=said["title"],
+        category=said["category"],
+        confidence=said["confidence"],
+        topics=tuple(said.get("topics", ())),
+        source=Source(kind, thread, extra),
+        created_at=_moment(said["created"]),
+        updated_at=_moment(said["updated"]),
+        revision=said["revision"],
+        version=said["version"],
+        user_id=user,
+        agent_name=agent,
+        source_error=said.get("error"),
+        expected_valid_days=said.get("days"),
+        expires_at=_moment(said["expires"]) if "expires" in said else None,
+        last_confirmed_at=_moment(said["confirmed"]) if "confirmed" in said else None,
+        confirmation_count=said.get("confirmations"),
+        consolidated_from=tuple(said.get("origins", ())),
+        consolidated_at=_moment(said["consolidated"]) if "consolidated" in said else None,
+        extra=said.get("extra", {}),
+    )
+
+
+_ZERO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _micros(moment: datetime) -> int:
+    elapsed = moment - _ZERO
+    return (elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds
+
+
+def _moment(micros: int) -> datetime:
+    seconds, rest = divmod(micros, 1_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.replace(microsecond=rest) if rest else moment

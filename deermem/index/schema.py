@@ -1,0 +1,105 @@
+"""The tables of one user's index, and how the database is opened.
+
+A cache needs no migrations: another schema or tokeniser version drops everything, and what is missing is built
+again from the files.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from deermem.index.tokens import FTS_TOKENIZE, TOKENIZER
+
+SCHEMA: Final = "1"
+VERSION: Final = f"{SCHEMA}/{TOKENIZER}"
+BUSY_SECONDS: Final = 2.0
+
+_TABLES: Final = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE files (
+  id INTEGER PRIMARY KEY,
+  agent TEXT NOT NULL, path TEXT NOT NULL,
+  dev INTEGER, ino INTEGER, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, looked_ns INTEGER,
+  hash BLOB, rev INTEGER NOT NULL, flags INTEGER NOT NULL DEFAULT 0,
+  fact_id TEXT, content_key BLOB, category TEXT, confidence REAL, created REAL, updated REAL,
+  thread TEXT, topics TEXT, expires REAL, length INTEGER,
+  fact TEXT, problem TEXT,
+  UNIQUE (agent, path)
+);
+CREATE INDEX files_by_rev ON files (rev);
+CREATE INDEX files_by_id ON files (agent, fact_id COLLATE NOCASE);
+CREATE INDEX files_by_content ON files (agent, content_key);
+CREATE INDEX files_by_rank ON files (agent, confidence, created, fact_id);
+CREATE VIRTUAL TABLE words USING fts5(body, tokenize={FTS_TOKENIZE});
+"""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """An open database with the present tables, made where missing.
+
+    Raises sqlite3.Error where the file is damaged or can't be written.
+    """
+    make_folder(path.parent)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        # The index is derived: losing its last transactions to a power cut costs a sweep, flushing costs every write.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if _version(connection) != VERSION:
+            _create(connection)
+        os.chmod(path, 0o600)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def make_folder(folder: Path) -> None:
+    """The index's folder, private; only what is missing of it."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for item in reversed(missing):
+        item.mkdir(mode=0o700, exist_ok=True)
+
+
+def _version(connection: sqlite3.Connection) -> str | None:
+    try:
+        row = connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return None
+        raise
+    return str(row[0]) if row else None
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have made them while this one waited.
+        if _version(connection) != VERSION:
+            _make_tables(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    for name in ("words", "files", "meta"):
+        connection.execute(f"DROP TABLE IF EXISTS {name}")
+    for statement in filter(str.strip, _TABLES.split(";\n")):
+        connection.execute(statement)
+    rows = [("version", VERSION), ("identity", secrets.token_hex(8)), ("rev", 0)]
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+
+
+def delete(path: Path) -> None:
+    """Removes a database with its write-ahead log; absent is fine."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)

@@ -1,0 +1,196 @@
+"""The handle on one (user, agent): what agents and people do with memory, one short method a verb."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from deermem.errors import InvalidInput
+from deermem.model.changes import Amend, ChangeSet, Commit, Delete, Expected, Upsert
+from deermem.model.fact import DEFAULT_CATEGORY, DEFAULT_CONFIDENCE, Draft, Fact, Source, check_id
+from deermem.model.records import SearchFilter, SearchHit
+from deermem.model.scope import Scope
+from deermem.model.summaries import Summaries
+from deermem.model.values import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from deermem.policy.prompt_block import Budget
+    from deermem.service.user import UserContext
+
+
+class Opened(Protocol):
+    """What a handle needs of the engine that made it."""
+
+    def context(self, user_id: str | None) -> UserContext:
+        """The user, opened; the engine may close it again between two calls."""
+
+    @property
+    def budget(self) -> Budget:
+        """How much goes into a prompt."""
+
+
+class Memory:
+    """The memory of one agent of one user. Cheap to make, safe for threads, touches nothing until it is used."""
+
+    def __init__(self, engine: Opened, scope: Scope) -> None:
+        self._engine = engine
+        self.scope = scope
+
+    def __repr__(self) -> str:
+        return f"Memory(user_id={self.scope.user_id!r}, agent_name={self.scope.agent!r})"
+
+    @property
+    def _user(self) -> UserContext:
+        return self._engine.context(self.scope.user_id)
+
+    # --- facts
+
+    def add(  # noqa: PLR0913 - the public signature
+        self,
+        content: str,
+        *,
+        category: str = DEFAULT_CATEGORY,
+        confidence: float = DEFAULT_CONFIDENCE,
+        topics: Sequence[str] = (),
+        source: Source | str | Mapping[str, JsonValue] | None = None,
+        expected_valid_days: int | None = None,
+    ) -> Fact:
+        """Stores one new fact; `source` None is manual, a string a type word or a thread id.
+
+        Raises InvalidInput naming the field, DuplicateFact where the content is there already, NotStored where
+        the cap would evict the fact at once.
+        """
+        draft = Draft(
+            content=content,
+            category=category,
+            confidence=confidence,
+            topics=topics,
+            source=source,
+            expected_valid_days=expected_valid_days,
+        )
+        return self.apply(ChangeSet([Upsert(draft)])).facts[0]
+
+    def get(self, fact_id: str) -> Fact:
+        """The fact as its file says now; raises FactNotFound, or Corruption where the file can't be read."""
+        from deermem.service.read import get
+
+        return get(self._user, self.scope.agent, check_id(fact_id))
+
+    def list(self, category: str | None = None, limit: int | None = None, offset: int = 0) -> builtins.list[Fact]:
+        """All facts by id, as their files say now. Files that can't be read are left out; `check` names them."""
+        from deermem.service.read import served, snapshot
+
+        if offset < 0 or (limit is not None and limit < 0):
+            raise InvalidInput("limit and offset must not be negative")
+        user = self._user
+        facts = served(snapshot(user, self.scope.agent).facts, user.clock())
+        if category is not None:
+            wanted = category.strip().casefold()
+            facts = [fact for fact in facts if fact.category.casefold() == wanted]
+        return builtins.list(facts[offset:] if limit is None else facts[offset : offset + limit])
+
+    def update(  # noqa: PLR0913 - the public signature
+        self,
+        fact_id: str,
+        content: str | None = None,
+        *,
+        category: str | None = None,
+        confidence: float | None = None,
+        topics: Sequence[str] | None = None,
+        expected: Expected = None,
+    ) -> Fact:
+        """Changes what is given, on the fact as it lies on disk now, and returns it as stored.
+
+        `expected` is a version token or an int revision; raises FactConflict, with the present fact, where the
+        fact is not that one any more, and FactNotFound.
+        """
+        given = None if topics is None else topics if isinstance(topics, str) else tuple(topics)
+        change = Amend(fact_id, content, category, confidence, given, expected)  # type: ignore[arg-type]
+        return self.apply(ChangeSet([change])).facts[0]
+
+    def delete(self, fact_id: str, expected: Expected = None) -> Commit:
+        """Removes one fact's file; raises FactNotFound, and FactConflict where it isn't the `expected` one."""
+        return self.apply(ChangeSet(deletes=[Delete(fact_id, expected)]))
+
+    def apply(self, change: ChangeSet) -> Commit:
+        """The one write path: commits the whole change set or nothing of it."""
+        from deermem.service.apply import apply
+
+        return apply(self._user, self.scope.agent, change)
+
+    def clear(self) -> Commit:
+        """Removes all facts of this agent; the user's summaries and the agent's own files stay."""
+        from deermem.service.clear import clear
+
+        return clear(self._user, [self.scope.agent], summaries=False)
+
+    def path(self, fact_id: str) -> Path:
+        """The file that holds a fact; raises FactNotFound."""
+        from deermem.service.read import path_of
+
+        return path_of(self._user, self.scope.agent, check_id(fact_id))
+
+    # --- finding
+
+    def search(  # noqa: PLR0913 - the public signature
+        self,
+        text: str,
+        top_k: int = 5,
+        *,
+        category: str | None = None,
+        topics: Sequence[str] | None = None,
+        source_thread: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> builtins.list[SearchHit]:
+        """The best facts for a text, best first; no text raises. Filters narrow before the limit.
+
+        `since` and `until` compare with the time of the last change; a naive datetime is UTC.
+        """
+        from deermem.service.recall import narrowed, recall
+
+        where = SearchFilter(
+            category=category,
+            topics=tuple(topics or ()),
+            source_thread=source_thread,
+            since=since,
+            until=until,
+        )
+        return recall(self._user, [self.scope.agent], text, where=narrowed(where), top_k=top_k)
+
+    def context(self) -> str:
+        """The block for the prompt, within the token budget: summaries and facts, escaped, one line a fact."""
+        from deermem.service.prompt import context
+
+        return context(self._user, self.scope.agent, self._engine.budget)
+
+    # --- summaries and documents
+
+    def summaries(self) -> Summaries:
+        """The six summaries that all agents of the user share."""
+        from deermem.service.read import manifest_state
+
+        state = manifest_state(self._user, self.scope.agent)
+        return state.manifest.summaries if state.manifest else Summaries()
+
+    def update_summaries(self, summaries: Mapping[str, object], expected_revision: int | None = None) -> Commit:
+        """Changes the sections that are named; the others stay. Raises RevisionConflict."""
+        return self.apply(ChangeSet(summaries=summaries, expected_revision=expected_revision))
+
+    def document(self) -> JsonObject:
+        """Everything as one v1-shaped document: version, revision, lastUpdated, user, history, facts."""
+        from deermem.service.documents import export
+
+        return export(self._user, self.scope.agent)
+
+    def import_document(self, document: object, replace: bool = False) -> Commit:
+        """Stores every fact of a document by id; with `replace`, what the document lacks goes.
+
+        One bad fact refuses the whole, named in InvalidInput.
+        """
+        from deermem.service.documents import import_document
+
+        return import_document(self._user, self.scope.agent, document, replace_all=replace)

@@ -1,0 +1,133 @@
+"""How facts and summaries of several sources become one: equal ones once, different ones never."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from deermem.errors import InvalidInput, MigrationError, SummaryConflict
+from deermem.format import markdown
+from deermem.format.paths import fact_path
+from deermem.migrate.legacy import StoredFact, UserPlace
+from deermem.model.changes import FileChange
+from deermem.model.fact import Fact
+from deermem.model.scope import Scope, safe_user_id
+from deermem.model.summaries import SECTIONS, Section, Summaries
+
+_HASHED_FOLDER = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
+_FILE_NAMES: Final[Mapping[str, str]] = {attribute: key for key, attribute in SECTIONS.items()}
+
+
+class Bucket:
+    """One agent's bucket while a plan grows: what lies there, and what is added."""
+
+    def __init__(self, place: UserPlace, agent: str, stored: Iterable[StoredFact]) -> None:
+        self.place = place
+        self.agent = agent
+        self.changes: list[FileChange] = []
+        self._known: dict[str, tuple[Fact | None, str]] = {}
+        self._taken: set[str] = set()
+        self._paths: set[str] = set()
+        for item in stored:
+            fact_id = item.fact.id if item.fact else item.path.rpartition("/")[2].removesuffix(".md")
+            self._known.setdefault(fact_id.lower(), (item.fact, item.path))
+            self._paths.add(item.path)
+
+    @property
+    def count(self) -> int:
+        """How many facts of old sources this bucket holds once the plan is carried out."""
+        return len(self._taken)
+
+    def note(self, fact_id: str) -> None:
+        """Counts a fact that an old source names and that lies in its place already."""
+        self._taken.add(fact_id.lower())
+
+    def add(self, fact: Fact, origin: str, *, base: bytes | None = None) -> None:
+        """Takes a fact in, stamped with this bucket; one that is there with the same content stays as it is.
+
+        `base` is the file that it was read from, whose own keys and comments are kept. Raises MigrationError where
+        the id stands for another content already.
+        """
+        key = fact.id.lower()
+        known = self._known.get(key)
+        if known is not None:
+            self._check_same(fact, origin, known)
+        else:
+            stamped = fact if fact.agent_name == self.agent else replace(fact, agent_name=self.agent)
+            path = fact_path(self.agent, fact.id)
+            if path in self._paths:
+                raise MigrationError(
+                    f"migration conflict: {self.place.shown(path)}, the place of fact {fact.id!r} of "
+                    f"{self.place.shown(origin)}, holds a fact of another id; both were kept",
+                    hint="move that file away, or make its name and its id equal",
+                )
+            self.changes.append(FileChange(path, None, self._encoded(stamped, origin, base)))
+            self._known[key] = (stamped, origin)
+        self._taken.add(key)
+
+    def _encoded(self, fact: Fact, origin: str, base: bytes | None) -> bytes:
+        try:
+            return markdown.encode(fact, base=base)
+        except InvalidInput as error:
+            raise MigrationError(f"{self.place.shown(origin)}: fact {fact.id!r} can't be written: {error}") from error
+
+    def _check_same(self, fact: Fact, origin: str, known: tuple[Fact | None, str]) -> None:
+        other, place = known
+        if other is not None and other.id == fact.id and other.content.strip() == fact.content.strip():
+            return
+        why = "holds another content"
+        if other is None:
+            why = "can't be read"
+        elif other.id != fact.id:
+            why = f"is spelled {other.id!r} there"
+        raise MigrationError(
+            f"migration conflict: fact {fact.id!r} of {self.place.shown(origin)} lies in {self.place.shown(place)} "
+            f"already and {why}; both were kept",
+            hint="give one of them another id, or remove one",
+        )
+
+
+def owner_of(place: UserPlace, named: Iterable[str | None]) -> str | None:
+    """The user id to stamp: the known one, else a raw id that a fact names and that maps to the folder, else that."""
+    if place.user_id is not None or place.folder is None:
+        return place.user_id
+    if not _HASHED_FOLDER.fullmatch(place.folder):
+        return place.folder
+    return next((name for name in named if name and name != place.folder and _maps(name, place.folder)), place.folder)
+
+
+def check_owner(fact: Fact, owner: str | None, where: str) -> None:
+    """Raises MigrationError where a fact names a user that doesn't map to this folder."""
+    if not Scope(owner).owns(fact.user_id, None):
+        raise MigrationError(
+            f"{where}: fact {fact.id!r} names the user {fact.user_id!r:.80}, who is not this one",
+            hint="remove the fact, or its owner if it does belong here",
+        )
+
+
+def merge_sections(shared: Summaries, found: Mapping[str, Section], shown: str) -> Summaries:
+    """The shared summaries, empty sections filled from an agent's; different ones raise SummaryConflict."""
+    texts = {name: section for name, section in found.items() if section.summary}
+    differ = [
+        _FILE_NAMES[name]
+        for name, section in texts.items()
+        if shared.section(name).summary.strip() not in ("", section.summary)
+    ]
+    if differ:
+        raise SummaryConflict(
+            f"{shown} has other summaries than all agents share: {', '.join(differ)}; the file was kept",
+            hint="make the two texts equal, or empty one of them",
+        )
+    for name, section in texts.items():
+        if not shared.section(name).summary.strip():
+            shared = shared.with_section(name, section)
+    return shared
+
+
+def _maps(raw: str, folder: str) -> bool:
+    try:
+        return safe_user_id(raw) == folder
+    except InvalidInput:
+        return False

@@ -1,0 +1,106 @@
+"""Migrating one user under the held lock: plan, back up, commit. Also the step on every path into a store."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from deermem.clock import Clock
+from deermem.errors import DeerMemError, MigrationError
+from deermem.format import manifest
+from deermem.migrate.backup import make_backups
+from deermem.migrate.legacy import LEAD_AGENT, UserPlace, needs_migration
+from deermem.migrate.plan import UserPlan, plan_user
+from deermem.model.scope import DEFAULT_AGENT
+from deermem.store.files import Files
+from deermem.store.layout import UserPaths
+from deermem.store.lock import HeldLock
+from deermem.store.transaction import ManifestChange, PathTaken, Transaction, unavailable
+
+
+class FolderFiles:
+    """One user's folder as the planner reads it."""
+
+    def __init__(self, files: Files, paths: UserPaths) -> None:
+        self._files = files
+        self._folder = str(paths.folder)
+
+    def read(self, path: str) -> bytes | None:
+        """The file's content, None where there is none; links are none."""
+        return self._files.read(os.path.join(self._folder, path))
+
+    def listdir(self, path: str) -> list[tuple[str, bool]]:
+        """(name, is a folder) of each entry; [] where the folder is absent or a link."""
+        folder = os.path.join(self._folder, path)
+        if os.path.islink(folder):
+            return []
+        try:
+            with os.scandir(folder) as entries:
+                return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+
+@dataclass(slots=True)
+class MigrationStep:
+    """The migration of one user, as every path into the store takes it. `current` remembers what was looked at."""
+
+    files: Files
+    paths: UserPaths
+    place: UserPlace
+    clock: Clock
+    current: dict[str | None, tuple[object, ...]] = field(default_factory=dict)
+
+    def is_due(self, agent: str | None) -> bool:
+        """Whether something old lies there; a few stats where nothing changed since the last look."""
+        looked_at = self._mark(agent)
+        if self.current.get(agent) == looked_at:
+            return False
+        due = needs_migration(FolderFiles(self.files, self.paths), self.place, only_agent=agent)
+        if not due:
+            self.current[agent] = looked_at
+        return due
+
+    def plan(self, agent: str | None) -> UserPlan:
+        """What would be done; raises MigrationError or Corruption where the user stops."""
+        reader = FolderFiles(self.files, self.paths)
+        return plan_user(reader, self.place, now=self.clock(), only_agent=agent)
+
+    def run(self, held: HeldLock, agent: str | None) -> None:
+        """Migrates; raises MigrationError, Corruption or StoreUnavailable with the sources untouched."""
+        self.execute(held, self.plan(agent))
+
+    def execute(self, held: HeldLock, plan: UserPlan) -> list[str]:
+        """Backups first, then one commit; returns the backups' paths."""
+        if plan.outcome == "current" or plan.manifest_after is None:
+            return []
+        transaction = Transaction(self.files, held)
+        try:
+            transaction.prepare_journal()
+            made = make_backups(self.files, self.paths, plan.backups)
+        except OSError as error:
+            if isinstance(error, DeerMemError):
+                raise
+            raise unavailable(error, self.paths) from error
+        change = ManifestChange(plan.manifest_before, plan.manifest_after, _revision(plan), summaries=True)
+        try:
+            transaction.commit(plan.changes, change)
+        except PathTaken as taken:
+            raise MigrationError(f"{taken.path} is being edited right now", hint="try again") from taken
+        for folder in plan.remove_dirs:
+            self.files.rmdir(os.path.join(self.paths.folder, folder))
+        self.current.clear()
+        return made
+
+    def _mark(self, agent: str | None) -> tuple[object, ...]:
+        agents = self.paths.agents() if agent is None else [agent]
+        watched = [self.paths.manifest, *(self.paths.agent(name) / "memory.json" for name in agents)]
+        if agent in (None, DEFAULT_AGENT, LEAD_AGENT):
+            watched += [self.paths.agent(LEAD_AGENT), self.paths.facts(LEAD_AGENT)]
+        statuses = [self.files.stat(str(path)) for path in watched]
+        stamps = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) if s else None for s in statuses]
+        return (tuple(agents), *stamps)
+
+
+def _revision(plan: UserPlan) -> int:
+    return manifest.decode(plan.manifest_after or b"{}").summaries.revision

@@ -1,0 +1,95 @@
+"""Migrating a whole user: in one commit where that can be, else whatever buckets can."""
+
+from __future__ import annotations
+
+from deermem.errors import DeerMemError
+from deermem.migrate.plan import describe
+from deermem.migrate.run import MigrationStep
+from deermem.model.records import UserMigration
+from deermem.model.scope import DEFAULT_AGENT
+from deermem.store.lock import HeldLock, user_lock
+from deermem.store.recovery import recover
+
+
+def migrate_user(step: MigrationStep, name: str, *, dry_run: bool, lock_timeout: float) -> UserMigration:
+    """One user's result; whatever stops a bucket is in `problems`, and leaves the other buckets going on.
+
+    A dry run runs the same checks and writes nothing, not even a lock file.
+    """
+    if not step.paths.folder.is_dir():
+        return UserMigration(user=name, outcome="failed", problems=(f"there is no folder {step.paths.folder}",))
+    if not _is_due(step):
+        return UserMigration(user=name, outcome="current")
+    try:
+        if dry_run:
+            return _planned(step, name)
+        with user_lock(step.paths, lock_timeout) as held:
+            recover(step.files, held)
+            return _migrated(step, name, held)
+    except DeerMemError as error:
+        return UserMigration(user=name, outcome="failed", problems=(str(error),))
+
+
+def _is_due(step: MigrationStep) -> bool:
+    try:
+        return step.is_due(None)
+    except DeerMemError:
+        # What is wrong is said by the plan, bucket by bucket.
+        return True
+
+
+def _planned(step: MigrationStep, name: str) -> UserMigration:
+    try:
+        plan = step.plan(None)
+    except DeerMemError as whole:
+        problems = [problem for agent in _buckets(step) if (problem := _problem(step, agent))]
+        return UserMigration(user=name, outcome="failed", problems=_unique(problems) or (str(whole),))
+    outcome = UserMigration(user=name, outcome="planned", facts=plan.facts, problems=tuple(describe(plan)))
+    return outcome if plan.outcome == "migrate" else UserMigration(user=name, outcome="current")
+
+
+def _problem(step: MigrationStep, agent: str) -> str:
+    try:
+        step.plan(agent)
+    except DeerMemError as error:
+        return str(error)
+    return ""
+
+
+def _migrated(step: MigrationStep, name: str, held: HeldLock) -> UserMigration:
+    try:
+        plan = step.plan(None)
+    except DeerMemError as whole:
+        return _bucket_by_bucket(step, name, held, whole)
+    backups = step.execute(held, plan)
+    if plan.outcome == "current":
+        return UserMigration(user=name, outcome="current")
+    return UserMigration(user=name, outcome="migrated", facts=plan.facts, backups=tuple(backups))
+
+
+def _bucket_by_bucket(step: MigrationStep, name: str, held: HeldLock, whole: DeerMemError) -> UserMigration:
+    facts = 0
+    backups: list[str] = []
+    problems: list[str] = []
+    for agent in _buckets(step):
+        try:
+            plan = step.plan(agent)
+            backups += step.execute(held, plan)
+            facts += plan.facts
+        except DeerMemError as error:
+            problems.append(str(error))
+    return UserMigration(
+        user=name,
+        outcome="failed",
+        facts=facts,
+        backups=tuple(backups),
+        problems=_unique(problems) or (str(whole),),
+    )
+
+
+def _buckets(step: MigrationStep) -> list[str]:
+    return [DEFAULT_AGENT, *(agent for agent in step.paths.agents() if agent != DEFAULT_AGENT)]
+
+
+def _unique(problems: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(problems))

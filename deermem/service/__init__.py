@@ -1,0 +1,1 @@
+"""One verb a file; store and index meet here alone."""

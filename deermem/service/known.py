@@ -1,0 +1,85 @@
+"""What a decision needs of the other facts: from the catalogue while it is current, else after a sweep.
+
+So a write costs the same at 50,000 facts as at 500. The facts that decide are read afresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from deermem.index.catalogue import Catalogue
+from deermem.model.fact import Fact, content_key
+from deermem.policy.capacity import Ranked
+from deermem.service.locate import Found, read_path
+from deermem.service.snapshot import Snapshot
+from deermem.service.user import ManifestState, UserContext
+
+T = TypeVar("T")
+
+
+class Known:
+    """The other facts of one bucket, under the lock."""
+
+    def __init__(self, user: UserContext, agent: str, state: ManifestState) -> None:
+        self._user = user
+        self.agent = agent
+        self._state = state
+        self._snapshot: Snapshot | None = None
+        self._current: bool | None = None
+
+    def same_content(self, content: str) -> Fact | None:
+        """The fact that says this already."""
+        key = content_key(content)
+        paths = self._ask(lambda catalogue: catalogue.by_content(self.agent, key))
+        if paths is None:
+            paths = [
+                row.path for row in self._swept().rows.values() if row.fact and content_key(row.fact.content) == key
+            ]
+        for path in sorted(paths):
+            found = read_path(self._user, self.agent, path)
+            if isinstance(found, Found) and content_key(found.fact.content) == key:
+                return found.fact
+        return None
+
+    def may_have(self, fact_id: str) -> bool:
+        """Whether any file may carry this id; false spares a look at the disk for each new fact of an import."""
+        paths = self._ask(lambda catalogue: catalogue.by_id(self.agent, fact_id))
+        if paths is None:
+            return self._swept().row(fact_id) is not None or bool(self._swept().unreadable)
+        return bool(paths) or self._is_there(fact_id)
+
+    def count(self) -> int:
+        """How many facts the bucket has."""
+        known = self._ask(lambda catalogue: catalogue.count(self.agent))
+        return len(self._swept().facts) if known is None else known
+
+    def lowest(self, limit: int) -> list[tuple[str, Ranked]]:
+        """Path and rank of those that the cap would let go first."""
+        known = self._ask(lambda catalogue: catalogue.lowest(self.agent, limit))
+        if known is not None:
+            return known
+        ranked = [
+            (row.path, Ranked(row.fact.id, row.fact.confidence, row.fact.created_at.timestamp()))
+            for row in self._swept().rows.values()
+            if row.fact is not None
+        ]
+        return sorted(ranked, key=lambda item: (item[1].confidence, item[1].created_at, item[1].id))[:limit]
+
+    def _is_there(self, fact_id: str) -> bool:
+        return self._user.files.stat(str(self._user.paths.fact(self.agent, fact_id))) is not None
+
+    def _swept(self) -> Snapshot:
+        if self._snapshot is None:
+            self._snapshot = self._user.view.sweep(self.agent, stamp=self._user.currency(self._state))
+        return self._snapshot
+
+    def _ask(self, question: Callable[[Catalogue], T]) -> T | None:
+        """The catalogue's answer while it is current; a sweep brings it up once, None means: do without."""
+        if self._current is None:
+            mark = self._user.currency(self._state)
+            self._current = bool(self._user.view.ask(lambda catalogue: catalogue.is_current(self.agent, mark)))
+            if not self._current:
+                self._swept()
+                self._current = self._user.view.is_stored(self.agent)
+        return self._user.view.ask(question) if self._current else None

@@ -1,0 +1,167 @@
+"""Reading without the lock: whole commits only, during one and after a kill in the middle of one.
+
+The record's header is read, the files are swept, the header is read again: unchanged and empty, the sweep saw
+whole commits. A sealed record is overlaid, so that all of it counts as done. A number that moved means once more;
+after three turns, under the lock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+
+from deermem.format.paths import facts_folder
+from deermem.index.rows import Row
+from deermem.model.fact import Fact
+from deermem.service.locate import Found, canonical, corrupt, missing, read_path
+from deermem.service.snapshot import Snapshot, resolve, state_token
+from deermem.service.user import ManifestState, UserContext, parse_manifest
+from deermem.store.journal import Record, Step, digest, is_state, parse_record
+from deermem.store.repository import parse
+from deermem.store.undo import undo_is_due
+
+_TURNS = 3
+
+
+def make_ready(user: UserContext, agent: str | None) -> None:
+    """What must be done under the lock before anything is read: a migration, or DeerFlow's undo journal."""
+    if undo_is_due(user.files, user.paths) or user.migration.is_due(agent):
+        with user.locked(agent):
+            pass
+
+
+def snapshot(user: UserContext, agent: str) -> Snapshot:
+    """The bucket as it lies on disk now."""
+    make_ready(user, agent)
+    for _ in range(_TURNS):
+        before = _record(user)
+        seen = user.view.sweep(agent)
+        if before is not None and before.state == "sealed":
+            seen = _overlaid(user, agent, seen, before)
+        if _same(before, _record(user)):
+            return seen
+    with user.locked(agent):
+        return user.view.sweep(agent)
+
+
+def manifest_state(user: UserContext, agent: str) -> ManifestState:
+    """memory.json, whole; raises Corruption where it can't be used."""
+    make_ready(user, agent)
+    record = _record(user)
+    state = user.read_manifest()
+    if record is None or record.state != "sealed" or record.manifest_after is None:
+        return state
+    if digest(state.data) != record.manifest_before:
+        return state
+    data = record.manifest_after.encode()
+    return replace(state, data=data, manifest=parse_manifest(data, str(user.paths.manifest)))
+
+
+def get(user: UserContext, agent: str, fact_id: str) -> Fact:
+    """One fact: its own file is looked at, and the others only before it is said not to exist.
+
+    Raises FactNotFound; Corruption where its file is there and can't be read.
+    """
+    make_ready(user, agent)
+    path = canonical(agent, fact_id)
+    record = _record(user)
+    if record is None or not _touches(record, agent, path):
+        found = read_path(user, agent, path)
+        if isinstance(found, Found) and found.fact.id == fact_id and _same(record, _record(user)):
+            return _live(found.fact, agent, user)
+    seen = snapshot(user, agent)
+    row = seen.row(fact_id)
+    if row is not None and row.fact is not None and row.fact.id == fact_id:
+        return _live(row.fact, agent, user)
+    for broken in seen.unreadable:
+        if broken.problem is not None and PurePosixPath(broken.path).stem == fact_id:
+            raise corrupt(user, agent, broken.path, broken.problem)
+    raise missing(agent, fact_id)
+
+
+def path_of(user: UserContext, agent: str, fact_id: str) -> Path:
+    """The absolute path of the file that speaks for an id; raises FactNotFound."""
+    make_ready(user, agent)
+    row = snapshot(user, agent).row(fact_id)
+    if row is None or row.fact is None or row.fact.id != fact_id:
+        raise missing(agent, fact_id)
+    return user.paths.facts(agent) / row.path
+
+
+def _live(fact: Fact, agent: str, user: UserContext) -> Fact:
+    if fact.expires_at is not None and fact.expires_at <= user.clock():
+        raise missing(agent, fact.id)
+    return fact
+
+
+def token_of(user: UserContext, agent: str, manifest: bytes | None) -> str:
+    """The state token of one bucket; moves with commits and with hand edits."""
+    return state_token(manifest, [user.view.sweep(agent)])
+
+
+def served(facts: Sequence[Fact], now: datetime) -> Sequence[Fact]:
+    """Those that have not expired: what is shown, found and injected."""
+    if not any(fact.expires_at is not None for fact in facts):
+        return facts
+    return [fact for fact in facts if fact.expires_at is None or fact.expires_at > now]
+
+
+# --- a sealed record
+
+
+def is_sealed(user: UserContext) -> bool:
+    """Whether a commit is under way, or waits to be finished."""
+    record = _record(user)
+    return record is not None and record.state == "sealed"
+
+
+def _record(user: UserContext) -> Record | None:
+    return parse_record(user.files.read(str(user.paths.record)))
+
+
+def _same(one: Record | None, other: Record | None) -> bool:
+    marks = [(record.sequence, record.state) if record else None for record in (one, other)]
+    return marks[0] == marks[1]
+
+
+def _touches(record: Record, agent: str, path: str) -> bool:
+    full = f"{facts_folder(agent)}/{path}"
+    return record.state == "sealed" and any(step.path == full for step in record.steps)
+
+
+def _overlaid(user: UserContext, agent: str, seen: Snapshot, record: Record) -> Snapshot:
+    """The snapshot as if every step of the record had been done."""
+    prefix = f"{facts_folder(agent)}/"
+    rows = {row.path: row for row in (*seen.rows.values(), *seen.shadowed, *seen.unreadable)}
+    for step in record.steps:
+        if not step.path.startswith(prefix):
+            continue
+        path = step.path.removeprefix(prefix)
+        row = rows.get(path)
+        if (row.hash.hex() if row else digest(None)) != step.before:
+            continue
+        data = _after(user, step)
+        if data is None:
+            rows.pop(path, None)
+        else:
+            rows[path] = _row(user, agent, path, data)
+    return resolve(rows.values())
+
+
+def _after(user: UserContext, step: Step) -> bytes | None:
+    """The staged text; where it no longer holds it, what the target holds by now."""
+    if step.staged is None:
+        return None
+    staged = user.files.read(os.path.join(user.paths.journal, step.staged))
+    if staged is not None and is_state(staged, step.after):
+        return staged
+    return user.files.read(os.path.join(user.paths.folder, step.path))
+
+
+def _row(user: UserContext, agent: str, path: str, data: bytes) -> Row:
+    parsed, problem = parse(data, path, user.scope(agent), modified_ns=0)
+    fact = parsed.fact if parsed else None
+    return Row(agent, path, (0, 0, 0, 0, 0), 0, bytes.fromhex(digest(data)), fact, problem)

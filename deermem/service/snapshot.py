@@ -1,0 +1,76 @@
+"""What a bucket serves: which file speaks for which id, and the state token of what was seen."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from deermem.format.paths import fact_path, facts_folder
+from deermem.index.rows import Row
+from deermem.model.fact import Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One bucket at one moment.
+
+    `rows` is by fact id in lower case; `facts` are by id; `shadowed` are files whose id another file speaks for;
+    `unreadable` are the files that are not served.
+    """
+
+    facts: tuple[Fact, ...]
+    rows: Mapping[str, Row]
+    shadowed: tuple[Row, ...] = ()
+    unreadable: tuple[Row, ...] = ()
+
+    def row(self, fact_id: str) -> Row | None:
+        """The file that speaks for an id."""
+        return self.rows.get(fact_id.lower())
+
+    def token_parts(self) -> Iterable[bytes]:
+        """What the state token is made of: path and content hash of every file."""
+        for row in sorted((*self.rows.values(), *self.shadowed, *self.unreadable), key=lambda row: row.path):
+            yield f"{row.agent}/{row.path}\0".encode(errors="surrogatepass") + row.hash
+
+
+def resolve(rows: Iterable[Row]) -> Snapshot:
+    """Of two files with one id, the canonical path wins, then the stem that equals the id, then the first path."""
+    speakers: dict[str, Row] = {}
+    shadowed: list[Row] = []
+    unreadable: list[Row] = []
+    for row in rows:
+        if row.fact is None:
+            unreadable.append(row)
+            continue
+        key = row.fact.id.lower()
+        other = speakers.get(key)
+        if other is None:
+            speakers[key] = row
+        else:
+            first, second = sorted((other, row), key=_precedence)
+            speakers[key] = first
+            shadowed.append(second)
+    facts = tuple(sorted((row.fact for row in speakers.values() if row.fact is not None), key=lambda fact: fact.id))
+    return Snapshot(facts, speakers, tuple(shadowed), tuple(unreadable))
+
+
+def _precedence(row: Row) -> tuple[bool, bool, str]:
+    assert row.fact is not None
+    fact_id = row.fact.id
+    stem = row.path.rpartition("/")[2].removesuffix(".md")
+    return not is_canonical(row.agent, row.path, fact_id), stem != fact_id, row.path
+
+
+def is_canonical(agent: str, path: str, fact_id: str) -> bool:
+    """Whether a path below `facts/` is the place where deermem itself would put that fact."""
+    return f"{facts_folder(agent)}/{path}" == fact_path(agent, fact_id)
+
+
+def state_token(manifest: bytes | None, snapshots: Iterable[Snapshot]) -> str:
+    """Names the state of memory.json and all files; hand edits move it as commits do."""
+    digest = hashlib.sha256(hashlib.sha256(manifest or b"").digest())
+    for snapshot in snapshots:
+        for part in snapshot.token_parts():
+            digest.update(part)
+    return digest.hexdigest()[:32]

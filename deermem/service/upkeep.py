@@ -1,0 +1,44 @@
+"""Counting and rebuilding: what operators ask of one user."""
+
+from __future__ import annotations
+
+from deermem.model.records import BucketStats, IndexReport
+from deermem.service.user import UserContext
+
+
+def bucket_stats(user: UserContext, name: str | None) -> tuple[BucketStats, ...]:
+    """One entry an agent; `name` is what the user is called in the report."""
+    found = []
+    for agent in user.paths.agents():
+        seen = user.view.sweep(agent)
+        size = sum(row.stamp[2] for row in (*seen.rows.values(), *seen.shadowed, *seen.unreadable))
+        found.append(
+            BucketStats(
+                user_id=name,
+                agent=agent,
+                facts=len(seen.facts),
+                unreadable=len(seen.unreadable) + len(seen.shadowed),
+                bytes=size,
+            )
+        )
+    return tuple(found)
+
+
+def reindex(user: UserContext) -> IndexReport:
+    """Drops the index of one user and builds it again from the files."""
+    user.view.forget_rows()
+    indexed = failed = 0
+    supported = True
+    for agent in user.paths.agents():
+        seen = user.view.sweep(agent)
+        supported = user.view.is_stored(agent) and supported
+        indexed += len(seen.facts) + len(seen.shadowed)
+        failed += len(seen.unreadable)
+    return IndexReport(supported=supported, indexed=indexed, failed=failed, users=1)
+
+
+def warm(user: UserContext) -> bool:
+    """Builds what is missing of the index; whether it is whole."""
+    for agent in user.paths.agents():
+        user.view.sweep(agent)
+    return all(user.view.is_stored(agent) for agent in user.paths.agents())

@@ -1,0 +1,128 @@
+"""Reading a user's fact files: which there are, what one says, who it belongs to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Final
+
+from deermem.format import markdown
+from deermem.format.markdown import Parsed
+from deermem.format.problems import FormatError
+from deermem.model.records import Problem
+from deermem.model.scope import Scope
+from deermem.store.files import Files
+from deermem.store.fingerprints import Signature, clock_ns
+from deermem.store.layout import UserPaths
+
+SUFFIX: Final = ".md"
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """One fact file as it was looked at. `path` is relative to the agent's `facts/`.
+
+    `data` is None where the file can't be read; `problem` then says why. `looked_ns` is the clock that the look
+    began at (see fingerprints).
+    """
+
+    path: str
+    signature: Signature
+    looked_ns: int
+    data: bytes | None
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The fact files of one bucket by path below `facts/`, and the folders that could not be listed."""
+
+    files: dict[str, os.stat_result]
+    unreadable: tuple[str, ...] = ()
+
+
+def scan_facts(facts: str) -> Scan:
+    """Every `*.md` below a facts folder, links and dot names passed over (editors' locks, AppleDouble)."""
+    files: dict[str, os.stat_result] = {}
+    unreadable: list[str] = []
+    for prefix, entry in _walk(facts, "", unreadable):
+        try:
+            files[prefix + entry.name] = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        except PermissionError:
+            unreadable.append(prefix)
+    return Scan(files, tuple(unreadable))
+
+
+def _walk(folder: str, prefix: str, unreadable: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    try:
+        entries = list(os.scandir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except PermissionError:
+        unreadable.append(prefix)
+        return
+    for entry in entries:
+        name = entry.name
+        if name.startswith("."):
+            continue
+        if name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+            yield prefix, entry
+        elif entry.is_dir(follow_symlinks=False):
+            yield from _walk(f"{folder}/{name}", f"{prefix}{name}/", unreadable)
+
+
+def is_linked(paths: UserPaths, agent: str, path: str) -> bool:
+    """Whether a folder on the way to a fact file is a link: links below the root are not followed."""
+    here = str(paths.folder)
+    for part in ("agents", agent, "facts", *PurePosixPath(path).parts[:-1]):
+        here = f"{here}/{part}"
+        if os.path.islink(here):
+            return True
+    return False
+
+
+def look(files: Files, facts: str, path: str) -> FileState | None:
+    """Reads one fact file; None where it is absent.
+
+    A file that changed while it was read is read again, at most three times; then what was read last stands
+    under the signature from before the read, which the next sweep finds changed.
+    """
+    full = f"{facts}/{path}"
+    for last in (False, False, True):
+        status = files.stat(full)
+        if status is None:
+            return None
+        looked = clock_ns(status.st_dev)
+        try:
+            seen = files.look(full)
+        except OSError as error:
+            problem = Problem(code="unreadable", message=error.strerror or str(error), hint="check its permissions")
+            return FileState(path, Signature.of(status), looked, None, problem)
+        if seen is None:
+            return None
+        signature = Signature.of(seen.before)
+        if last or signature == Signature.of(seen.after):
+            return FileState(path, signature, looked, seen.data)
+    return None
+
+
+def parse(data: bytes, path: str, scope: Scope, *, modified_ns: int) -> tuple[Parsed | None, Problem | None]:
+    """What the bytes of one fact file say, or why they are not served."""
+    when = datetime.fromtimestamp(max(0, modified_ns // 1_000_000_000), UTC)
+    try:
+        parsed = markdown.decode(data, stem=PurePosixPath(path).stem, when=when)
+    except FormatError as error:
+        return None, error.problem
+    fact = parsed.fact
+    if not scope.owns(fact.user_id, fact.agent_name):
+        return None, Problem(
+            code="wrong-owner",
+            message=f"belongs to user {fact.user_id!r}, agent {fact.agent_name!r}",
+            hint="move it to its owner's folder, or remove user_id and agent_name from it",
+        )
+    return parsed, None

@@ -1,0 +1,205 @@
+"""Swap and empty: the half of a commit that a recovery can do as well.
+
+Every function here works on a sealed record, may be interrupted anywhere, and may be run again. What is neither
+the before- nor the after-state of a path is a person's: it stays, and ours becomes a conflict copy; a person's
+text that was displaced becomes one too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+from pathlib import PurePosixPath
+from typing import Final
+
+from deermem.format import manifest
+from deermem.format.problems import FormatError
+from deermem.store.files import Files
+from deermem.store.journal import (
+    ABSENT,
+    Record,
+    Step,
+    conflict_name,
+    digest,
+    encode_record,
+    is_state,
+)
+from deermem.store.layout import UserPaths
+
+_log: Final = logging.getLogger("deermem")
+
+
+class Swapper:
+    """The places and the file layer of one user, and the conflict copies that were made meanwhile."""
+
+    def __init__(self, files: Files, paths: UserPaths) -> None:
+        self.files = files
+        self.paths = paths
+        self.conflicts: list[str] = []
+
+    def target(self, step: Step) -> str:
+        """The absolute path that a step is about."""
+        return os.path.join(self.paths.folder, step.path)
+
+    def at(self, name: str) -> str:
+        """The absolute path of a name below `.journal/`."""
+        return os.path.join(self.paths.journal, name)
+
+    # --- one path
+
+    def swap(self, step: Step) -> bool:
+        """One path takes its after-state; False where a person took the place since it was checked."""
+        target = self.target(step)
+        try:
+            if step.staged is None:
+                self.files.rename(target, self.at(step.displaced))
+            elif step.before == ABSENT:
+                self.files.rename_new(self.at(step.staged), target)
+            else:
+                self.files.exchange(self.at(step.staged), target, self.at(step.displaced))
+        except (FileExistsError, FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def was_swapped(self, step: Step) -> bool | None:
+        """Whether a step of a sealed record has been done; None where a person's file stands in its place."""
+        target = self.files.read(self.target(step))
+        if digest(target) == step.after:
+            return True
+        if step.staged is not None:
+            staged = self.files.read(self.at(step.staged))
+            if staged is None or not is_state(staged, step.after):
+                return True
+        elif self.files.stat(self.at(step.displaced)) is not None and target is not None:
+            # A rename aside is atomic: the displaced name alone says it was done, and a file at the target is new.
+            return True
+        return False if digest(target) == step.before else None
+
+    def keep(self, name: str, step_path: str) -> None:
+        """A text below the journal becomes a conflict copy for a person to look at."""
+        place = PurePosixPath(step_path)
+        copy = conflict_name(place.stem or "file", place.suffix or ".md")
+        self.files.rename(self.at(name), self.at(copy))
+        self.conflicts.append(self.paths.relative(self.paths.journal / copy))
+
+    def look_at_displaced(self, step: Step) -> None:
+        """What was displaced stays until the next commit, unless a person saved it in that instant."""
+        displaced = self.files.read(self.at(step.displaced))
+        if displaced is not None and not is_state(displaced, step.before):
+            self.keep(step.displaced, step.path)
+        if step.staged is not None:
+            staged = self.files.read(self.at(step.staged))
+            if staged is not None and not is_state(staged, step.before, step.after):
+                self.keep(step.staged, step.path)
+
+    # --- the whole record
+
+    def finish(self, record: Record, *, recovering: bool) -> None:
+        """Swaps every path, flushes the folders, exchanges memory.json, empties the record and flushes it."""
+        before = len(self.conflicts)
+        for step in record.steps:
+            self._finish_step(step, recovering=recovering)
+        for folder in sorted({os.path.dirname(self.target(step)) for step in record.steps}):
+            if self.files.stat(folder) is not None:
+                self.files.flush_folder(folder)
+        self._finish_manifest(record, recovering=recovering)
+        if len(self.conflicts) > before:
+            self.files.flush_folder(str(self.paths.journal))
+        self.files.rewrite(str(self.paths.record), encode_record(Record(record.sequence, "empty")))
+
+    def _finish_step(self, step: Step, *, recovering: bool) -> None:
+        done = self.was_swapped(step) if recovering else False
+        if done is None or (done is False and not self.swap(step)):
+            done = None
+        if done is None and step.staged is not None and self.files.stat(self.at(step.staged)) is not None:
+            self.keep(step.staged, step.path)
+        self.look_at_displaced(step)
+
+    def _finish_manifest(self, record: Record, *, recovering: bool) -> None:
+        current = self.files.read(str(self.paths.manifest))
+        replacement = self._replacement(record, current)
+        if replacement is not None:
+            self.put_manifest(current, replacement)
+        # Without a summary in it, a lost rename costs a number only, which the next commit raises again.
+        if recovering or record.summaries_changed:
+            self.files.flush_folder(str(self.paths.folder))
+
+    def _replacement(self, record: Record, current: bytes | None) -> bytes | None:
+        """memory.json's new content; a third state (a person's, another engine's) stays, with a number above all."""
+        if record.manifest_after is None or digest(current) == digest(record.manifest_after.encode()):
+            return None
+        if digest(current) == record.manifest_before:
+            return record.manifest_after.encode()
+        if record.summaries_changed:
+            copy = conflict_name(PurePosixPath(self.paths.manifest_name).stem, ".json")
+            self.files.create(self.at(copy), record.manifest_after.encode())
+            self.conflicts.append(self.paths.relative(self.paths.journal / copy))
+        return self.raised(current, record.revision)
+
+    def raised(self, current: bytes | None, at_least: int) -> bytes | None:
+        """memory.json as it stands, with a revision above both; None where it can't be read (it then stays)."""
+        if current is None:
+            return None
+        try:
+            document = manifest.decode(current)
+        except FormatError as error:
+            _log.warning("%s stays as it is: %s", self.paths.manifest, error)
+            return None
+        if manifest.needs_migration(document.raw):
+            return None
+        revision = max(document.summaries.revision, at_least) + 1
+        return manifest.encode(
+            document, summaries=document.summaries, revision=revision, now=document.summaries.last_updated
+        )
+
+    def put_manifest(self, current: bytes | None, replacement: bytes) -> None:
+        """Stages, flushes and exchanges memory.json; what was displaced and isn't `current` becomes a conflict copy."""
+        staged = self.at(f"x.{secrets.token_hex(4)}")
+        self.files.create(staged, replacement)
+        self.exchange_manifest(staged, current)
+
+    def exchange_manifest(self, staged: str, current: bytes | None) -> None:
+        """The last swap of every commit."""
+        target = str(self.paths.manifest)
+        displaced = self.at(f"x.{secrets.token_hex(4)}")
+        try:
+            if current is None:
+                self.files.rename_new(staged, target)
+                return
+            self.files.exchange(staged, target, displaced)
+        except (FileExistsError, FileNotFoundError):
+            # Somebody made or removed memory.json this instant: theirs stays, the next commit takes it from there.
+            self.files.unlink(staged)
+            return
+        for name in (staged, displaced):
+            self._drop_displaced_manifest(name, current)
+
+    def _drop_displaced_manifest(self, name: str, current: bytes) -> None:
+        data = self.files.read(name)
+        if data is None:
+            return
+        if data == current or self.is_own_manifest(data):
+            self.files.unlink(name)
+        else:
+            self.keep(os.path.basename(name), self.paths.manifest_name)
+
+    def is_own_manifest(self, data: bytes) -> bool:
+        """Whether a staged or displaced memory.json may go: it is torn, or says nothing that the present one lacks."""
+        try:
+            said = _text_of(data)
+        except ValueError:
+            return True
+        present = self.files.read(str(self.paths.manifest))
+        try:
+            return present is not None and said == _text_of(present)
+        except ValueError:
+            return False
+
+
+def _text_of(data: bytes) -> object:
+    document = json.loads(data)
+    if not isinstance(document, dict):
+        raise ValueError("not an object")
+    return {key: value for key, value in document.items() if key not in ("revision", "lastUpdated")}

@@ -1,0 +1,254 @@
+"""Stage, seal, swap: how files change together. The protocol is argued in docs/crash-safety.md.
+
+A change of one file needs no record: its swap is the commit. Several files are sealed by one record, and that
+record, flushed, is the commit. Failing before leaves nothing but temporaries; failing after is finished by the
+next holder of the lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from deermem.errors import StoreUnavailable
+from deermem.model.changes import FileChange
+from deermem.store.files import Files
+from deermem.store.journal import (
+    Record,
+    Step,
+    digest,
+    encode_record,
+    first_sequence,
+    journal_name,
+    parse_record,
+)
+from deermem.store.layout import UserPaths
+from deermem.store.lock import HeldLock
+from deermem.store.swap import Swapper
+
+_log: Final = logging.getLogger("deermem")
+_PARALLEL_FROM: Final = 8
+_WORKERS: Final = 8
+MAX_FILE_NAME: Final = 255
+
+
+class PathTaken(Exception):
+    """A person took the place of a file between the check and the swap; nothing was changed."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestChange:
+    """memory.json before (None: absent) and after; `summaries` tells whether a summary is part of the commit."""
+
+    before: bytes | None
+    after: bytes
+    revision: int
+    summaries: bool = False
+
+
+def prepare_user(files: Files, paths: UserPaths) -> None:
+    """Makes the user's folder where there is none, every new name flushed; only a write may call this."""
+    _make_parents(files, paths.folder.parent)
+    if files.mkdir(str(paths.folder)):
+        files.flush_folder(str(paths.folder.parent))
+
+
+def _make_parents(files: Files, folder: Path) -> None:
+    """Folders at and above `users/`; links are fine there, the root may be one."""
+    if folder.is_dir():
+        return
+    _make_parents(files, folder.parent)
+    if files.mkdir(str(folder)):
+        files.flush_folder(str(folder.parent))
+
+
+def make_folders(files: Files, base: Path, parts: Sequence[str]) -> None:
+    """The folders below `base`, each new one flushed into its parent.
+
+    Raises StoreUnavailable where a link or a file stands in the way: links below the root are not followed.
+    """
+    path = str(base)
+    for part in parts:
+        parent, path = path, os.path.join(path, part)
+        try:
+            new = files.mkdir(path)
+        except FileExistsError:
+            raise StoreUnavailable(f"{path} is no folder", hint="move it away; links are not followed here") from None
+        if new:
+            files.flush_folder(parent)
+
+
+class Transaction:
+    """One commit of one user, under the held lock."""
+
+    def __init__(self, files: Files, held: HeldLock) -> None:
+        self.files = files
+        self.held = held
+        self.paths = held.paths
+        self.swapper = Swapper(files, held.paths)
+
+    def commit(self, changes: Sequence[FileChange], change: ManifestChange | None) -> tuple[str, ...]:
+        """Makes the changes; returns the conflict copies (paths below the user's folder) that it came to.
+
+        Raises PathTaken (nothing changed), StoreUnavailable (nothing changed, unless `outcome_unknown`).
+        """
+        steps = [self._step(item) for item in changes]
+        contents = {step.path: item.after for step, item in zip(steps, changes, strict=True)}
+        try:
+            self.prepare_journal()
+            self._prepare_folders(changes)
+            if len(steps) == 1 and not (change and change.summaries):
+                self._commit_one(steps[0], contents[steps[0].path], change)
+            else:
+                self._commit_sealed(steps, contents, change)
+        except OSError as error:
+            if isinstance(error, StoreUnavailable):
+                raise
+            raise unavailable(error, self.paths) from error
+        return tuple(self.swapper.conflicts)
+
+    # --- preparing
+
+    def prepare_journal(self) -> None:
+        """The folder and the record file, made once per user and flushed."""
+        journal = str(self.paths.journal)
+        if self.files.mkdir(journal):
+            self.files.flush_folder(str(self.paths.folder))
+        if self.files.stat(str(self.paths.record)) is None:
+            self.files.create(str(self.paths.record), encode_record(Record(first_sequence(), "empty")))
+            self.files.flush_folder(journal)
+
+    def _prepare_folders(self, changes: Sequence[FileChange]) -> None:
+        folders = {PurePosixPath(item.path).parent for item in changes}
+        for folder in sorted(folders):
+            if any(item.after is not None and PurePosixPath(item.path).parent == folder for item in changes):
+                make_folders(self.files, self.paths.folder, folder.parts)
+            self._check_folder(folder)
+
+    def _check_folder(self, folder: PurePosixPath) -> None:
+        """Links are refused and a swap that must fail is refused now, before anything is staged."""
+        path = str(self.paths.folder)
+        for part in folder.parts:
+            path = os.path.join(path, part)
+            if os.path.islink(path):
+                raise StoreUnavailable(f"{path} is a link", hint="links below the root are not followed; move it away")
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise StoreUnavailable(f"{path} is not writable", hint="check its permissions; nothing was changed")
+        if os.stat(path).st_dev != os.stat(self.paths.journal).st_dev:
+            raise StoreUnavailable(
+                f"{path} lies on another file system than {self.paths.journal}", hint="keep a user on one file system"
+            )
+
+    def _step(self, item: FileChange) -> Step:
+        before, after = digest(item.before), digest(item.after)
+        stem = PurePosixPath(item.path).stem[:128]
+        staged = journal_name("s", stem, before, after) if item.after is not None else None
+        return Step(item.path, before, after, staged, journal_name("d", stem, before, after))
+
+    def _stage(self, step: Step, content: bytes | None) -> None:
+        if step.staged is not None and content is not None:
+            # Under a name of its own first: what a kill tears here must not look like a displaced text.
+            torn = self.swapper.at(f"t.{secrets.token_hex(8)}")
+            self.files.create(torn, content)
+            self.files.rename(torn, self.swapper.at(step.staged))
+
+    # --- one file
+
+    def _commit_one(self, step: Step, content: bytes | None, change: ManifestChange | None) -> None:
+        staged = self.swapper.at(f"m.{secrets.token_hex(4)}")
+        try:
+            if change is not None:
+                self.files.create(staged, change.after)
+            self._stage(step, content)
+            self.held.check()
+            swapped = self.swapper.swap(step)
+        except OSError as error:
+            # After a failed rename the name tells whether it took place.
+            self._drop(step, staged)
+            if isinstance(error, StoreUnavailable):
+                raise
+            raise unavailable(error, self.paths) from error
+        if not swapped:
+            self._drop(step, staged)
+            raise PathTaken(step.path)
+        try:
+            self.files.flush_folder(os.path.dirname(self.swapper.target(step)))
+            if change is not None:
+                self.swapper.exchange_manifest(staged, change.before)
+            conflicts = len(self.swapper.conflicts)
+            self.swapper.look_at_displaced(step)
+            if len(self.swapper.conflicts) > conflicts:
+                self.files.flush_folder(str(self.paths.journal))
+        except OSError as error:
+            raise unavailable(error, self.paths, outcome_unknown=True) from error
+
+    def _drop(self, step: Step, staged: str) -> None:
+        for path in (staged, self.swapper.at(step.staged) if step.staged else ""):
+            try:
+                if path:
+                    self.files.unlink(path)
+            except OSError as error:
+                _log.warning("a temporary file stays until the next write: %s", error)
+
+    # --- several files
+
+    def _commit_sealed(
+        self, steps: Sequence[Step], contents: dict[str, bytes | None], change: ManifestChange | None
+    ) -> None:
+        self._stage_all(steps, contents)
+        record = self._record(steps, change)
+        self.files.flush_folder(str(self.paths.journal))
+        self.held.check()
+        self.files.rewrite(str(self.paths.record), encode_record(record))
+        try:
+            self.swapper.finish(record, recovering=False)
+        except OSError as error:
+            _log.warning("%s: a sealed commit waits for the next write to finish it: %s", self.paths.folder, error)
+
+    def _stage_all(self, steps: Sequence[Step], contents: dict[str, bytes | None]) -> None:
+        if len(steps) < _PARALLEL_FROM:
+            for step in steps:
+                self._stage(step, contents[step.path])
+            return
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            list(pool.map(lambda step: self._stage(step, contents[step.path]), steps))
+
+    def _record(self, steps: Sequence[Step], change: ManifestChange | None) -> Record:
+        last = parse_record(self.files.read(str(self.paths.record)))
+        return Record(
+            sequence=(last.sequence if last else first_sequence()) + 1,
+            state="sealed",
+            steps=tuple(steps),
+            manifest_before=digest(change.before if change else None),
+            manifest_after=change.after.decode() if change else None,
+            revision=change.revision if change else 0,
+            summaries_changed=bool(change and change.summaries),
+        )
+
+
+def unavailable(error: OSError, paths: UserPaths, *, outcome_unknown: bool = False) -> StoreUnavailable:
+    """An operating system's refusal, in words: which file, what it means, what to do."""
+    where = error.filename or paths.folder
+    hints = {
+        errno.ENOSPC: "free some space",
+        errno.EDQUOT: "free some space",
+        errno.EROFS: "the file system is read-only",
+        errno.EACCES: "check its owner and permissions",
+        errno.EPERM: "check its owner and permissions",
+    }
+    hint = hints.get(error.errno or 0, "check the storage")
+    state = "the change may stand on disk already: read again" if outcome_unknown else "nothing was changed"
+    return StoreUnavailable(
+        f"{where}: {error.strerror or error}", hint=f"{hint}; {state}", outcome_unknown=outcome_unknown
+    )

@@ -1,0 +1,88 @@
+"""What all tests share: a root, a clock that stands still, a guarded home, and the --soak switch."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+import deermem
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True, database=None, print_blob=True)
+hypothesis.settings.register_profile("soak", deadline=None, max_examples=500, print_blob=True)
+
+
+class FakeClock:
+    """A clock that stands still until it is told to advance; calling it gives an aware UTC datetime."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(
+        self, step: timedelta | None = None, *, days: float = 0, hours: float = 0, seconds: float = 0
+    ) -> datetime:
+        """Moves on by `step` plus the units given; returns the new time."""
+        self.now += (step or timedelta()) + timedelta(days=days, hours=hours, seconds=seconds)
+        return self.now
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help="also run the long crash, kill and concurrency tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("soak" if config.getoption("--soak") else "default")
+    package = Path(deermem.__file__).resolve()
+    if os.environ.get("DEERMEM_TEST_INSTALLED") and package.is_relative_to(CHECKOUT / "deermem"):
+        raise pytest.UsageError(f"the installed package was to be tested, but {package} was imported")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--soak"):
+        for item in items:
+            if item.get_closest_marker("soak"):
+                item.add_marker(pytest.mark.skip(reason="a soak test; switched on with --soak"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    passed = len(terminalreporter.stats.get("passed", []))
+    terminalreporter.write_line(f"{passed} passed, testing {Path(deermem.__file__).resolve().parent}")
+
+
+@pytest.fixture(autouse=True)
+def guarded_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home of the test's own, so that a default root never is the real one."""
+    home = tmp_path_factory.mktemp("home")
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(home))
+    monkeypatch.setenv("DEERMEM_DATA_DIR", str(home / "data"))
+    return home
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A root folder that does not exist yet."""
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Noon of a Monday."""
+    return FakeClock(datetime(2026, 11, 30, 12, 0, tzinfo=UTC))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Fixtures and measuring data kept outside: $DEERMEM_SHARED, else `shared` beside the checkout."""
+    folder = Path(os.environ.get("DEERMEM_SHARED") or CHECKOUT.parent / "shared")
+    if not (folder / "fixtures").is_dir():
+        pytest.skip(f"no shared fixtures at {folder}; name their folder with DEERMEM_SHARED")
+    return folder

@@ -1,0 +1,149 @@
+"""memory.json: what is read, what is refused, what a write keeps."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deermem.errors import InvalidInput
+from deermem.format.manifest import decode, encode, is_v1, needs_migration
+from deermem.format.problems import FormatError
+from deermem.model.summaries import Section, Summaries
+
+NOW = "2026-11-30T10:00:00Z"
+FRESH = """{
+  "version": "2.0",
+  "revision": 1,
+  "lastUpdated": "2026-11-30T10:00:00Z",
+  "user": {
+    "workContext": {
+      "summary": "",
+      "updatedAt": ""
+    },
+    "personalContext": {
+      "summary": "",
+      "updatedAt": ""
+    },
+    "topOfMind": {
+      "summary": "",
+      "updatedAt": ""
+    }
+  },
+  "history": {
+    "recentMonths": {
+      "summary": "",
+      "updatedAt": ""
+    },
+    "earlierContext": {
+      "summary": "",
+      "updatedAt": ""
+    },
+    "longTermBackground": {
+      "summary": "",
+      "updatedAt": ""
+    }
+  }
+}"""
+
+
+def refused(data: bytes) -> FormatError:
+    with pytest.raises(FormatError) as caught:
+        decode(data)
+    return caught.value
+
+
+def test_a_fresh_document() -> None:
+    assert encode(None, summaries=Summaries(), revision=1, now=NOW).decode() == FRESH
+
+
+def test_what_was_written_reads_back() -> None:
+    summaries = Summaries(work_context=Section("Builds 记忆", NOW), earlier_context=Section("Studied", ""))
+    manifest = decode(encode(None, summaries=summaries, revision=7, now=NOW))
+    assert manifest.version == "2.0"
+    assert manifest.summaries.revision == 7
+    assert manifest.summaries.last_updated == NOW
+    assert manifest.summaries.work_context == Section("Builds 记忆", NOW)
+    assert manifest.summaries.earlier_context == Section("Studied", "")
+    assert encode(manifest, summaries=manifest.summaries, revision=7, now=NOW).decode().count("记忆") == 1
+
+
+def test_unknown_keys_stay_and_facts_go() -> None:
+    base = {
+        "host": {"x": [1, None, 0.5]},
+        "version": "1.0",
+        "facts": [{"id": "a"}],
+        "user": {"mood": "fine", "workContext": {"summary": "old", "updatedAt": "", "by": "me"}},
+        "last": True,
+    }
+    manifest = decode(json.dumps(base).encode())
+    written = json.loads(encode(manifest, summaries=Summaries(work_context=Section("new", NOW)), revision=2, now=NOW))
+    assert list(written) == ["version", "revision", "lastUpdated", "user", "history", "host", "last"]
+    assert written["version"] == "2.0"
+    assert written["host"] == {"x": [1, None, 0.5]}
+    assert written["user"]["mood"] == "fine"
+    assert written["user"]["workContext"] == {"summary": "new", "updatedAt": NOW, "by": "me"}
+
+
+def test_missing_and_odd_sections() -> None:
+    manifest = decode(
+        b'{"version": "2.0", "user": [], "history": {"recentMonths": "x", "earlierContext": {"summary": 5}}}'
+    )
+    assert manifest.summaries.revision == 0
+    assert manifest.summaries.recent_months == Section()
+    assert manifest.summaries.earlier_context == Section("5", "")
+    assert manifest.summaries.work_context == Section()
+    assert decode(b"\xef\xbb\xbf{}").version == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "line"),
+    [
+        (b"", "not-json", 1),
+        (b'{\n"a": 1,\n}', "not-json", 3),
+        (b"[]", "not-an-object", 1),
+        (b"{\xff}", "not-utf8", 1),
+        (b'{"a": 1, "a": 2}', "duplicate-key", 0),
+        (b'{"user": {"x": 1, "x": 2}}', "duplicate-key", 0),
+        (b'{"a": NaN}', "not-json", 0),
+        (b'{"a": -Infinity}', "not-json", 0),
+        (b'{"a": 1e999}', "not-json", 0),
+        (b'{"a": ' + b"9" * 5000 + b"}", "not-json", 0),
+        (b"[" * 100_000, "not-json", 0),
+        (b'{"version": "3.0"}', "newer-version", 0),
+        (b'{"version": 10}', "newer-version", 0),
+        (b'{"version": "two"}', "bad-value", 0),
+        (b'{"version": []}', "bad-value", 0),
+        (b'{"revision": "4"}', "bad-value", 0),
+        (b'{"revision": true}', "bad-value", 0),
+        (b'{"revision": 1.5}', "bad-value", 0),
+        (b'{"revision": -1}', "bad-value", 0),
+        (b'{"lastUpdated": 5}', "bad-value", 0),
+    ],
+)
+def test_refused(data: bytes, code: str, line: int) -> None:
+    problem = refused(data).problem
+    assert (problem.code, problem.line) == (code, line)
+    assert problem.hint
+
+
+def test_a_lone_surrogate_is_not_written() -> None:
+    with pytest.raises(InvalidInput):
+        encode(None, summaries=Summaries(work_context=Section("\ud800", "")), revision=1, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("raw", "due"),
+    [
+        ({"version": "1.0"}, True),
+        ({"version": "1.5", "facts": []}, True),
+        ({}, True),
+        ({"version": "2.0", "facts": []}, True),
+        ({"version": "2.0", "facts": {"a": {"path": "x"}}}, True),
+        ({"version": "2.0"}, False),
+        ({"version": "2.1", "facts": None}, False),
+    ],
+)
+def test_needs_migration(raw: dict[str, object], due: bool) -> None:
+    assert needs_migration(raw) is due  # type: ignore[arg-type]
+    assert is_v1(json.dumps(raw).encode()) is due
