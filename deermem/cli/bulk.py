@@ -183,13 +183,13 @@ def _choose_root(invocation: Invocation, storage_path: str | None) -> None:
 
 def _migration_lines(result: UserMigration) -> list[str]:
     facts = count(result.facts, "fact")
-    outcomes = {
+    outcome = {
         "migrated": f"migrated {facts}",
         "planned": f"would migrate {facts}",
         "current": "already current",
-        "failed": "failed",
-    }
-    return [f"{result.user}: {outcomes[result.outcome]}", *(f"  {problem}" for problem in result.problems)]
+        "failed": f"failed, but {facts} migrated" if result.facts else "failed",
+    }[result.outcome]
+    return [f"{result.user}: {outcome}", *(f"  {line}" for line in result.problems if line != outcome)]
 
 
 def _say_migration(result: UserMigration) -> None:

@@ -6,8 +6,8 @@
   pairs and single Han characters; idf = ln(1 + (N − n + ½) / (n + ½)) is never zero, so that a term in half of
   ten facts still ranks.
 - coverage: 1 + 0.3 × the idf-weighted share of the query's terms that the fact has.
-- recency: 1 + 0.05 / (1 + years since the last update, in whole days): at most five parts in a hundred, so that last year's
-  exact match beats this week's near miss while of two equals the newer one wins.
+- recency: 1 + 0.05 / (1 + years since the last update, in whole days): at most five parts in a hundred, so that
+  last year's exact match beats this week's near miss while of two equals the newer one wins.
 
 Scores are rounded to six decimals; confidence, then the later update, parts only what is equal then.
 """

@@ -187,11 +187,14 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(call, old_stores, ro
     before = memory_files(root)
     answer = call("migrate", "--all-users", "--dry-run")
     assert answer.code == 0
-    assert answer.out.splitlines() == [
+    lines = answer.out.splitlines()
+    assert [line for line in lines if line[0] != " "] == [
         "ana: would migrate 2 facts",
         "ben: would migrate 1 fact",
         "migrated=0 planned=2 current=0 failed=0",
     ]
+    assert "  would back up memory.json as memory.json.v1.bak" in lines
+    assert "  would migrate 2 facts" not in lines
     assert memory_files(root) == before
 
 
@@ -242,6 +245,17 @@ def test_a_user_who_stops_fails_the_call_and_no_other_user(call, old_stores, roo
     assert lines[-1].endswith("failed=1")
     assert broken.read_bytes() == source
     assert (root / "users/ana/memory.json.v1.bak").exists() is (options == [])
+
+
+def test_an_agent_who_stops_does_not_stop_the_user(call, old_stores, root):
+    broken = root / "users/ana/agents/coder/memory.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text('{"version": "1.0", "facts": [{"id": "c1", "content": 17}]}')
+    answer = call("migrate", "--user-id", "ana")
+    assert answer.code == 1
+    assert answer.out.splitlines()[0] == "ana: failed, but 2 facts migrated"
+    assert "coder" in answer.out.splitlines()[1]
+    assert titles(call, user="ana") == ["Likes tea", "Works at night"]
 
 
 @pytest.mark.parametrize(
