@@ -17,7 +17,6 @@ from deermem.errors import DeerMemError, InvalidInput
 from deermem.memory import Memory
 from deermem.migrate.legacy import UserPlace
 from deermem.migrate.run import MigrationStep
-from deermem.migrate.users import migrate_user
 from deermem.model.changes import Commit
 from deermem.model.records import (
     BucketStats,
@@ -31,10 +30,6 @@ from deermem.model.records import (
 )
 from deermem.model.scope import Scope, normalize_agent
 from deermem.policy.prompt_block import Budget
-from deermem.service import check as checking
-from deermem.service import upkeep
-from deermem.service.clear import clear
-from deermem.service.recall import recall
 from deermem.service.user import UserContext
 from deermem.service.view import UserView
 from deermem.store.files import Files
@@ -154,12 +149,16 @@ class DeerMem:
 
     def clear(self, user_id: str | None = None) -> Commit:
         """Removes every agent's facts and the summaries of one user; agent configuration stays."""
+        from deermem.service.clear import clear
+
         return clear(self.context(self._scope(user_id).user_id), None, summaries=True)
 
     def search(
         self, user_id: str | None, text: str, agents: Iterable[str] | None = None, top_k: int = 5
     ) -> list[SearchHit]:
         """The best facts over several agents of one user (None: all); each hit names its agent."""
+        from deermem.service.recall import recall
+
         scope = self._scope(user_id)
         names = self.agents(user_id) if agents is None else [normalize_agent(name) for name in agents]
         return recall(self.context(scope.user_id), names, text, where=SearchFilter(), top_k=top_k)
@@ -177,21 +176,27 @@ class DeerMem:
 
     def stats(self, user_id: str | None = None) -> Stats:
         """How much there is, of one user or of all."""
+        from deermem.service.upkeep import bucket_stats
+
         buckets: list[BucketStats] = []
         size = users = 0
         for name, user in self._each(user_id):
             users += 1
-            buckets += upkeep.bucket_stats(user, name)
+            buckets += bucket_stats(user, name)
             size += user.paths.index.stat().st_size if user.paths.index.is_file() else 0
         return Stats(root=str(self.root), users=users, buckets=tuple(buckets), index_bytes=size)
 
     def check(self, user_id: str | None = None) -> list[Finding]:
         """What is wrong or waits for a person, of one user or of all; changes nothing."""
-        return [finding for _, user in self._each(user_id) for finding in checking.check(user)]
+        from deermem.service.check import check
+
+        return [finding for _, user in self._each(user_id) for finding in check(user)]
 
     def reindex(self, user_id: str | None = None) -> IndexReport:
         """Builds the index again from the files, of one user or of all; files that can't be read are counted."""
-        reports = [upkeep.reindex(user) for _, user in self._each(user_id)]
+        from deermem.service.upkeep import reindex
+
+        reports = [reindex(user) for _, user in self._each(user_id)]
         return IndexReport(
             supported=self.settings.retrieval_adapter == "fts5" and all(report.supported for report in reports),
             indexed=sum(report.indexed for report in reports),
@@ -201,7 +206,9 @@ class DeerMem:
 
     def warm(self) -> bool:
         """Builds what is missing of every index, so that the first search need not; safe to run in a thread."""
-        whole = [upkeep.warm(user) for _, user in self._each(None)]
+        from deermem.service.upkeep import warm
+
+        whole = [warm(user) for _, user in self._each(None)]
         return all(whole)
 
     def migrate(
@@ -214,6 +221,8 @@ class DeerMem:
 
         `progress` is called after each user. A dry run checks everything and writes nothing.
         """
+        from deermem.migrate.users import migrate_user
+
         results = []
         chosen = self._folders() if user_ids is None else [(user_id, user_id) for user_id in user_ids]
         for name, user_id in chosen:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -126,6 +125,8 @@ def _write(path: Path, document: JsonValue) -> None:
 
 def _write_beside(path: Path, text: str) -> None:
     """An export that fails half-way must not cost the one that was there."""
+    import tempfile
+
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
     try:
         with open(handle, "w", encoding="utf-8") as stream:

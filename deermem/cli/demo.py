@@ -5,10 +5,8 @@ from __future__ import annotations
 import io
 import os
 import shlex
-import tempfile
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +36,8 @@ def demo(invocation: Invocation, keep: str | None) -> None:
     if keep is not None:
         _tour(_Stage(program, _new_folder(keep), kept=True), invocation)
         return
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="deermem-demo-") as folder:
         _tour(_Stage(program, Path(folder)), invocation)
 
@@ -122,6 +122,8 @@ def _print_step(number: int, step: _Step) -> None:
 
 
 def _old_store(stage: _Stage) -> None:
+    from importlib.resources import files
+
     for place, sample in _SAMPLES.items():
         path = stage.root / place
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

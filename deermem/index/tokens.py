@@ -28,6 +28,7 @@ FTS_TOKENIZE: Final = "\"ascii tokenchars '.-_+#/\\@:=&~^$%,'\""
 
 BREAK: Final = ","
 MAX_COMPOUND: Final = 64
+_LONG_START: Final = 60
 
 _RUN_CLASS: Final = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3021-\u3029\u3031-\u3035"
@@ -78,9 +79,14 @@ def scan(text: str) -> Scan:
 
 
 def index_text(*texts: str) -> tuple[str, int]:
-    """The `body` column of the given texts, and its number of tokens (the fact's length in ranking)."""
+    """The `body` column of the given texts, and its number of tokens (the fact's length in ranking).
+
+    A text that a later one begins with, as a title taken from its content, is left out: it would count twice.
+    """
     tokens: list[str] = []
-    for text in texts:
+    for at, text in enumerate(texts):
+        if any(_begins(later, text) for later in texts[at + 1 :]):
+            continue
         parts = scan(text)
         tokens += stream(parts.words)
         tail = [*parts.compounds, *_camel_parts(text)]
@@ -88,6 +94,13 @@ def index_text(*texts: str) -> tuple[str, int]:
     while tokens and tokens[-1] == BREAK:
         tokens.pop()
     return " ".join(tokens), len(tokens)
+
+
+def _begins(text: str, start: str) -> bool:
+    """Whether `start` is told again by `text`; a short one must end where a word does (`Auto`, `Automatic`)."""
+    if not text.startswith(start):
+        return False
+    return len(start) >= _LONG_START or not text[len(start) : len(start) + 1].isalnum()
 
 
 def stream(words: Iterable[str]) -> list[str]:

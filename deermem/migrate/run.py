@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from deermem.clock import Clock
 from deermem.errors import DeerMemError, MigrationError
 from deermem.format import manifest
-from deermem.migrate.backup import make_backups
 from deermem.migrate.legacy import LEAD_AGENT, UserPlace, needs_migration
-from deermem.migrate.plan import UserPlan, plan_user
 from deermem.model.scope import DEFAULT_AGENT
 from deermem.store.files import Files
 from deermem.store.layout import UserPaths
 from deermem.store.lock import HeldLock
 from deermem.store.transaction import ManifestChange, PathTaken, Transaction, unavailable
+
+if TYPE_CHECKING:
+    from deermem.migrate.plan import UserPlan
 
 
 class FolderFiles:
@@ -63,6 +65,8 @@ class MigrationStep:
 
     def plan(self, agent: str | None) -> UserPlan:
         """What would be done; raises MigrationError or Corruption where the user stops."""
+        from deermem.migrate.plan import plan_user
+
         reader = FolderFiles(self.files, self.paths)
         return plan_user(reader, self.place, now=self.clock(), only_agent=agent)
 
@@ -72,6 +76,8 @@ class MigrationStep:
 
     def execute(self, held: HeldLock, plan: UserPlan) -> list[str]:
         """Backups first, then one commit; returns the backups' paths."""
+        from deermem.migrate.backup import make_backups
+
         if plan.outcome == "current" or plan.manifest_after is None:
             return []
         transaction = Transaction(self.files, held)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -18,50 +19,50 @@ FACTS: Final = "facts"
 LEGACY_DEFAULT_AGENT: Final = "lead-agent"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UserPaths:
-    """One user's places. Posix strings named `…_path` are relative to `folder`."""
+    """One user's places, each worked out once: a write asks for the same ones over and over."""
 
     folder: Path
     manifest_name: str
     index: Path
 
-    @property
+    @cached_property
     def manifest(self) -> Path:
         """memory.json: summaries and the shared revision."""
         return self.folder / self.manifest_name
 
-    @property
+    @cached_property
     def lock(self) -> Path:
         """The user lock; DeerFlow takes the same one."""
         return self.folder / ".memory.lock"
 
-    @property
+    @cached_property
     def journal(self) -> Path:
         """The recovery journal: record, staged and displaced files, conflict copies."""
         return self.folder / ".journal"
 
-    @property
+    @cached_property
     def record(self) -> Path:
         """The one record that seals a commit."""
         return self.journal / "record"
 
-    @property
+    @cached_property
     def epoch(self) -> Path:
         """A random value that clear and forget change."""
         return self.journal / "epoch"
 
-    @property
+    @cached_property
     def turnstile(self) -> Path:
         """The lock in front of the user lock."""
         return self.journal / "turnstile"
 
-    @property
+    @cached_property
     def undo_journal(self) -> Path:
         """What a DeerFlow process that died in a write leaves behind."""
         return self.folder / ".memory.journal.json"
 
-    @property
+    @cached_property
     def undo_backups(self) -> Path:
         """The files that DeerFlow's undo journal restores from."""
         return self.folder / ".recovery"
@@ -70,9 +71,16 @@ class UserPaths:
         """An agent's folder; the host keeps files of its own there."""
         return self.folder / AGENTS / agent
 
+    @cached_property
+    def _facts(self) -> dict[str, Path]:
+        return {}
+
     def facts(self, agent: str) -> Path:
         """The folder of an agent's facts."""
-        return self.agent(agent) / FACTS
+        found = self._facts.get(agent)
+        if found is None:
+            found = self._facts.setdefault(agent, self.agent(agent) / FACTS)
+        return found
 
     def metadata(self, agent: str) -> Path:
         """The folder of an agent's sidecars."""

@@ -12,7 +12,6 @@ import logging
 import os
 import secrets
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -59,6 +58,8 @@ class ManifestChange:
 
 def prepare_user(files: Files, paths: UserPaths) -> None:
     """Makes the user's folder where there is none, every new name flushed; only a write may call this."""
+    if paths.folder.is_dir():
+        return
     _make_parents(files, paths.folder.parent)
     if files.mkdir(str(paths.folder)):
         files.flush_folder(str(paths.folder.parent))
@@ -79,6 +80,8 @@ def make_folders(files: Files, base: Path, parts: Sequence[str]) -> None:
     Raises StoreUnavailable where a link or a file stands in the way: links below the root are not followed.
     """
     path = str(base)
+    if os.path.isdir(os.path.join(path, *parts)):
+        return
     for part in parts:
         parent, path = path, os.path.join(path, part)
         try:
@@ -221,6 +224,8 @@ class Transaction:
             for step in steps:
                 self._stage(step, contents[step.path])
             return
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(_WORKERS) as pool:
             list(pool.map(lambda step: self._stage(step, contents[step.path]), steps))
 

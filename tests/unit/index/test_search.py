@@ -279,6 +279,8 @@ def test_substrings_come_by_confidence_and_keep_their_order() -> None:
     assert [hit.id for hit in substring_rank("TEA", facts, ANY, 10)] == ["f2", "f5", "f1", "f4"]
     assert [hit.id for hit in substring_rank("tea", facts, ANY, 1)] == ["f2"]
     assert substring_rank("tea", facts, ANY, 0) == []
+    assert [hit.id for hit in substring_rank("coffee or milk", facts, ANY, 5)] == ["f3"]
+    assert substring_rank("coffee or milk", facts, ANY, 5, by_tokens=False) == []
     assert substring_rank("  ", facts, ANY, 5) == []
 
 

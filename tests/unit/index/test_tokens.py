@@ -100,6 +100,13 @@ def test_a_break_stands_between_texts() -> None:
     assert index_text("", "?!") == ("", 0)
 
 
+def test_a_title_taken_from_its_content_counts_once() -> None:
+    assert tokens("Blue whale", "Blue whale: it sings", "sea") == ["blue", "whale", "it", "sing", ",", "sea"]
+    assert tokens("Auto", "Automatic") == ["auto", ",", "automat"]
+    long = "word " * 31 + "automatic"
+    assert tokens(long[:160], long) == tokens(long)
+
+
 def test_overlong_compounds_are_found_by_their_parts() -> None:
     text = "/".join(["folder"] * 20) + "/main.py"
     assert scan(text).compounds == ("main.py",)

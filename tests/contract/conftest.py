@@ -1,0 +1,22 @@
+"""An engine on an empty root, and the handle that most tests use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deermem import DeerMem, Memory
+
+
+@pytest.fixture
+def engine(root: Path, clock) -> Iterator[DeerMem]:
+    with DeerMem(root, clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory(engine: DeerMem) -> Memory:
+    """Agent coder of user alice."""
+    return engine.memory("alice", "coder")
