@@ -110,7 +110,9 @@ class DeerMem:
             user_id=user_id,
             paths=step.paths,
             files=self._files,
-            view=UserView(self._files, step.paths, user_id, indexed=self.settings.retrieval_adapter == "fts5"),
+            view=UserView(
+                self._files, step.paths, user_id, self._clock, indexed=self.settings.retrieval_adapter == "fts5"
+            ),
             clock=self._clock,
             migration=step,
             lock_timeout=self.settings.file_lock_timeout_seconds,
@@ -235,7 +237,8 @@ class DeerMem:
         return MigrationReport(users=tuple(results), dry_run=dry_run)
 
     def _folders(self) -> list[tuple[str, str | None]]:
-        rootless: list[tuple[str, str | None]] = [("", None)] if self._layout.has_rootless_memory() else []
+        named = self.settings.strict_user_scope or not self._layout.has_rootless_memory()
+        rootless: list[tuple[str, str | None]] = [] if named else [("", None)]
         return rootless + [(name, name) for name in self.users()]
 
     def _each(self, user_id: str | None) -> Iterator[tuple[str | None, UserContext]]:

@@ -157,7 +157,8 @@ class Catalogue:
         found = connection.execute(
             "SELECT id, hash, fact IS NOT NULL FROM files WHERE agent = ? AND path = ?", (row.agent, row.path)
         ).fetchone()
-        if found is not None and found[1] == row.hash and bool(found[2]) == (row.fact is not None):
+        unchanged = found is not None and found[1] == row.hash and bool(found[2]) == (row.fact is not None)
+        if unchanged and row.problem is None:
             connection.execute(
                 "UPDATE files SET dev = ?, ino = ?, size = ?, mtime_ns = ?, ctime_ns = ?, looked_ns = ?, rev = ? "
                 "WHERE id = ?",

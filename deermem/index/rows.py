@@ -29,7 +29,11 @@ LOAD: Final = "path, dev, ino, size, mtime_ns, ctime_ns, looked_ns, hash, flags,
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is known of one file. `path` is below the agent's `facts/`; one of `fact` and `problem` is set."""
+    """What is known of one file. `path` is below the agent's `facts/`.
+
+    One of `fact` and `problem` is set; both while a half-written file still serves what it said before it was
+    seen broken, at `broken_at`.
+    """
 
     agent: str
     path: str
@@ -41,16 +45,15 @@ class Row:
     edited: bool = False
     has_digest: bool = False
     complete: bool = False
+    broken_at: datetime | None = None
 
 
 def to_sql(row: Row) -> tuple[SqlValue, ...]:
     """The values of COLUMNS."""
     flags = _EDITED * row.edited | _DIGEST * row.has_digest | _COMPLETE * row.complete
     head = (row.agent, row.path, *row.stamp, row.looked_ns, row.hash, flags)
-    problem = row.problem
     if row.fact is None:
-        said = [problem.code, problem.message, problem.line, problem.hint] if problem else []
-        return (*head, None, None, None, None, None, None, None, None, None, None, json.dumps(said))
+        return (*head, None, None, None, None, None, None, None, None, None, None, _dump_problem(row))
     fact = row.fact
     return (
         *head,
@@ -64,14 +67,22 @@ def to_sql(row: Row) -> tuple[SqlValue, ...]:
         json.dumps(fact.topics, ensure_ascii=False),
         fact.expires_at.timestamp() if fact.expires_at else None,
         json.dumps(_dump(fact), ensure_ascii=False),
-        None,
+        _dump_problem(row),
     )
+
+
+def _dump_problem(row: Row) -> str | None:
+    problem = row.problem
+    if problem is None:
+        return None
+    broken_at = _micros(row.broken_at) if row.broken_at else None
+    return json.dumps([problem.code, problem.message, problem.line, problem.hint, broken_at])
 
 
 def from_sql(agent: str, values: tuple[Any, ...]) -> Row:
     """From the values of LOAD; raises ValueError, KeyError or TypeError for a row that nobody here wrote."""
     path, dev, ino, size, mtime, ctime, looked, digest, flags, fact, problem = values
-    said = json.loads(problem) if fact is None else None
+    said = json.loads(problem) if problem is not None else None
     return Row(
         agent,
         path,
@@ -83,6 +94,7 @@ def from_sql(agent: str, values: tuple[Any, ...]) -> Row:
         bool(flags & _EDITED),
         bool(flags & _DIGEST),
         bool(flags & _COMPLETE),
+        _moment(said[4]) if said and said[4] is not None else None,
     )
 
 

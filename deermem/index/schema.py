@@ -6,6 +6,8 @@ again from the files.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import secrets
 import sqlite3
@@ -41,9 +43,10 @@ CREATE VIRTUAL TABLE words USING fts5(body, tokenize={FTS_TOKENIZE});
 def connect(path: Path) -> sqlite3.Connection:
     """An open database with the present tables, made where missing.
 
-    Raises sqlite3.Error where the file is damaged or can't be written.
+    Raises sqlite3.Error where the file is damaged or can't be written, OSError where its place can't be made.
     """
     make_folder(path.parent)
+    _make_file(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -66,6 +69,25 @@ def make_folder(folder: Path) -> None:
         folder = folder.parent
     for item in reversed(missing):
         item.mkdir(mode=0o700, exist_ok=True)
+
+
+def _make_file(path: Path) -> None:
+    """An empty private file where there is none: SQLite gives the files beside a database the database's mode.
+
+    It is linked into place closed: opening a live database as a plain file would drop SQLite's locks on it.
+    """
+    if os.path.islink(path) or os.path.islink(path.parent):
+        raise OSError(errno.ELOOP, "the index is a link, and links are not followed", str(path))
+    if path.exists():
+        return
+    staged = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
+    os.close(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        # There already, or a file system without second names: SQLite then makes it with the usual mode.
+        with contextlib.suppress(OSError):
+            os.link(staged, path)
+    finally:
+        staged.unlink()
 
 
 def _version(connection: sqlite3.Connection) -> str | None:
@@ -100,6 +122,8 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 
 
 def delete(path: Path) -> None:
-    """Removes a database with its write-ahead log; absent is fine."""
+    """Removes a database with its write-ahead log; absent is fine, and what lies behind a link stays."""
+    if os.path.islink(path.parent):
+        return
     for suffix in ("", "-wal", "-shm", "-journal"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)

@@ -56,29 +56,35 @@ def count(connection: sqlite3.Connection, query: Query, where: SearchFilter, *, 
 
 
 def substring_rank(
-    text: str,
-    facts: Sequence[Fact],
-    where: SearchFilter,
-    top_k: int,
-    *,
-    now: float | None = None,
-    by_tokens: bool = True,
+    text: str, facts: Sequence[Fact], where: SearchFilter, top_k: int, *, now: float | None = None
 ) -> list[Fact]:
     """The search without an index: at most `top_k` of the facts, confidence descending, equals in the given order.
 
     A fact matches that holds the folded text; where none does, one that the query matches token by token, so that
-    `phase-2` finds `Phase 2` here as well; `by_tokens=False` leaves that out where the index has said so already. The facts are those of the buckets to search, so `where.agents` is not
+    `phase-2` finds `Phase 2` here as well. The facts are those of the buckets to search, so `where.agents` is not
     asked; all other filters come before the cut, and with `now` facts that expired by then are left out.
     """
-    query = parse_query(text)
-    if query.expression is None or top_k <= 0:
+    found = whole_text_rank(text, facts, where, top_k, now=now)
+    expression = parse_query(text).expression
+    if found or expression is None:
+        return found
+    matching = [fact for fact in facts if _passes(fact, where, now) and holds(expression, _body(fact))]
+    return _most_confident(matching, top_k)
+
+
+def whole_text_rank(
+    text: str, facts: Sequence[Fact], where: SearchFilter, top_k: int, *, now: float | None = None
+) -> list[Fact]:
+    """`substring_rank` without its second step: for where an index has said already that no token matches."""
+    if parse_query(text).is_empty:
         return []
-    wanted = [fact for fact in facts if _passes(fact, where, now)]
     needle = " ".join(fold(text).split())
-    found = [fact for fact in wanted if needle in " ".join(fold(fact.content).split())]
-    if not found and by_tokens:
-        found = [fact for fact in wanted if holds(query.expression, _body(fact))]
-    return sorted(found, key=lambda fact: -fact.confidence)[:top_k]
+    found = [fact for fact in facts if _passes(fact, where, now) and needle in " ".join(fold(fact.content).split())]
+    return _most_confident(found, top_k)
+
+
+def _most_confident(facts: Sequence[Fact], top_k: int) -> list[Fact]:
+    return sorted(facts, key=lambda fact: -fact.confidence)[: max(top_k, 0)]
 
 
 def _body(fact: Fact) -> str:

@@ -63,19 +63,21 @@ def _marks(line: str, terms: tuple[Term, ...]) -> list[_Mark]:
 
 
 def _word_marks(chunk: str, offset: int, wanted: tuple[set[str], set[str], tuple[str, ...]]) -> list[_Mark]:
-    tokens, _, starts = wanted
     marks: list[_Mark] = []
     for match in _INNER.finditer(chunk):
-        for start, end, text in _script_parts(match.group()):
-            at = offset + match.start() + start
-            words = scan(text).words
-            if len(words) == 1 and not is_run(words[0]):
-                token = stream(words)[0]
-                if token in tokens or (starts and words[0].startswith(starts)):
-                    marks.append(_Mark(at, at + end - start, token))
-            elif words:
-                marks += _run_marks(text, at, wanted)
+        for start, _, text in _script_parts(match.group()):
+            marks += _part_marks(text, offset + match.start() + start, wanted)
     return marks
+
+
+def _part_marks(text: str, at: int, wanted: tuple[set[str], set[str], tuple[str, ...]]) -> list[_Mark]:
+    tokens, _, starts = wanted
+    words = scan(text).words
+    if len(words) != 1 or is_run(words[0]):
+        return _run_marks(text, at, wanted) if words else []
+    token = stream(words)[0]
+    found = token in tokens or (bool(starts) and words[0].startswith(starts))
+    return [_Mark(at, at + len(text), token)] if found else []
 
 
 def _script_parts(text: str) -> list[tuple[int, int, str]]:

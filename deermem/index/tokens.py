@@ -35,17 +35,23 @@ _RUN_CLASS: Final = (
     "\u3040-\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
+_RUN_RANGES: Final = tuple((span[0], span[-1]) for span in re.findall(".-.", _RUN_CLASS))
+_HAN_RANGES: Final = (
+    ("\u3005", "\u3007"),
+    ("\u3400", "\u4dbf"),
+    ("\u4e00", "\u9fff"),
+    ("\uf900", "\ufaff"),
+    ("\U00020000", "\U0003ffff"),
+)
 _FLAGS: Final = "\U0001f1e6-\U0001f1ff"
 _LATIN: Final = "a-z0-9\u00df-\u024f\u1e00-\u1eff"
 _WORD: Final = re.compile(
     f"[{_LATIN}]+|[{_RUN_CLASS}]+|[{_FLAGS}]{{1,2}}|[^\\x00-/:-`{{-\\x7f\\s{_LATIN}{_RUN_CLASS}{_FLAGS}]+"
 )
-_RUN: Final = re.compile(f"[{_RUN_CLASS}]")
-_HAN: Final = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _CODE: Final = re.compile(f"[^\\x00-\\x20\"'(),;<>?!*`\\[\\]{{|}}\\x7f\\s{_RUN_CLASS}]+")
 _JOINT: Final = re.compile(r"[!-/:-@\[-`{-~]")
 _STRONG: Final = re.compile(r"[/\\@:=&~^$%]+")
-_DATED: Final = re.compile(f"[0-9]+[{_RUN_CLASS}]")
+_DATED: Final = re.compile(r"[0-9]+[^\W\d_a-z]")
 _CAMEL: Final = re.compile(r"\b[A-Za-z]*[a-z][A-Z][A-Za-z]*\b")
 _CAMEL_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NEGATION: Final = re.compile(r"(?<=n)'t\b")
@@ -117,12 +123,18 @@ def stream(words: Iterable[str]) -> list[str]:
 
 def is_run(word: str) -> bool:
     """Whether a scanned word is a run of a script that writes no blanks."""
-    return word[0] >= "\u0e01" and _RUN.match(word) is not None
+    return word[0] >= "\u0e01" and _is_run_character(word[0])
 
 
+@lru_cache(maxsize=16_384)
+def _is_run_character(character: str) -> bool:
+    return any(low <= character <= high for low, high in _RUN_RANGES)
+
+
+@lru_cache(maxsize=16_384)
 def is_han(character: str) -> bool:
     """Whether a character means something alone, as a Han character does."""
-    return _HAN.match(character) is not None
+    return any(low <= character <= high for low, high in _HAN_RANGES)
 
 
 def pairs(run: str) -> list[str]:
@@ -160,7 +172,7 @@ def _scan_chunk(chunk: str, words: list[str], compounds: list[str]) -> None:
         for code in _CODE.findall(chunk):
             compounds += _compounds(code)
     if not chunk.isascii():
-        compounds += _DATED.findall(chunk)
+        compounds += [dated for dated in _DATED.findall(chunk) if is_run(dated[-1])]
 
 
 def _compounds(code: str) -> Iterator[str]:

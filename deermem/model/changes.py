@@ -86,7 +86,7 @@ class ChangeSet:
         _check_ids(put, gone)
         object.__setattr__(self, "upserts", put)
         object.__setattr__(self, "deletes", gone)
-        object.__setattr__(self, "summaries", summary_patch(summaries or {}))
+        object.__setattr__(self, "summaries", summary_patch({} if summaries is None else summaries))
         object.__setattr__(self, "expected_revision", expected_revision)
         object.__setattr__(self, "state_token", state_token)
         object.__setattr__(self, "epoch", epoch)

@@ -25,7 +25,7 @@ from deermem.model.fact import (
 from deermem.service.capacity import keep_cap
 from deermem.service.commit import Decision, Write, commit, patched
 from deermem.service.known import Known
-from deermem.service.locate import Found, check_expected, find, missing
+from deermem.service.locate import Found, check_expected, find, find_target, missing
 from deermem.service.read import token_of
 from deermem.service.user import ManifestState, UserContext
 from deermem.service.writing import write_fact
@@ -127,8 +127,9 @@ class _Decider:
                 fact = self._new(item.fact, now)
                 self._refuse_duplicate(known, fresh, fact)
                 fresh[content_key(fact.content)] = fact
-                found = find(self.user, self.agent, fact.id) if item.fact.id is not None else None
+                found = find_target(self.user, self.agent, fact.id) if item.fact.id is not None else None
                 check_expected(found, fact.id, item.expected)
+                fact = fact if found is None else _over(found.fact, fact)
             elif isinstance(item, Upsert) and isinstance(item.fact, Fact):
                 fact = item.fact
                 found = self._existing(known, fact.id)
@@ -161,7 +162,7 @@ class _Decider:
             raise RevisionConflict("the memory changed since it was read", hint="read it again before you decide")
 
     def _existing(self, known: Known, fact_id: str) -> Found | None:
-        return find(self.user, self.agent, fact_id) if known.may_have(fact_id) else None
+        return find_target(self.user, self.agent, fact_id) if known.may_have(fact_id) else None
 
     def _refuse_duplicate(self, known: Known, fresh: dict[bytes, Fact], fact: Fact) -> None:
         existing = known.same_content(fact.content) or fresh.get(content_key(fact.content))
@@ -218,6 +219,21 @@ def _can_rebase(change: ChangeSet) -> bool:
     if change.summaries:
         return False
     return all(item.expected is not None for item in (*change.upserts, *change.deletes))
+
+
+def _over(old: Fact, draft: Fact) -> Fact:
+    """A draft stored under an id that is there: what a draft says nothing of stays."""
+    return replace(
+        old,
+        content=draft.content,
+        title=_title(old, draft.content),
+        category=draft.category,
+        confidence=draft.confidence,
+        topics=draft.topics,
+        source=draft.source,
+        source_error=draft.source_error or old.source_error,
+        expected_valid_days=draft.expected_valid_days or old.expected_valid_days,
+    )
 
 
 def _title(fact: Fact, content: str) -> str:

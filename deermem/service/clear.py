@@ -35,7 +35,7 @@ def clear(user: UserContext, agents: Sequence[str] | None, *, summaries: bool) -
 
 
 def _remove_all(user: UserContext, agent: str, seen: Snapshot, decision: Decision) -> None:
-    for row in (*seen.rows.values(), *seen.shadowed, *seen.unreadable):
+    for row in seen.all_rows():
         if row.problem is not None and row.problem.code == "wrong-owner":
             continue
         data = user.files.read(f"{user.paths.facts(agent)}/{row.path}")

@@ -13,7 +13,7 @@ from deermem.model.values import JsonObject
 from deermem.service.capacity import keep_cap
 from deermem.service.commit import Decision, Write, commit
 from deermem.service.known import Known
-from deermem.service.locate import find
+from deermem.service.locate import find, find_target
 from deermem.service.read import manifest_state, served, snapshot
 from deermem.service.user import ManifestState, UserContext
 from deermem.service.writing import write_fact
@@ -54,7 +54,7 @@ def _decide(
     known = Known(user, agent, state)
     added: list[Fact] = []
     for fact, stated in zip(parsed.facts, parsed.stated, strict=True):
-        found = find(user, agent, fact.id) if known.may_have(fact.id) else None
+        found = find_target(user, agent, fact.id) if known.may_have(fact.id) else None
         if found is None:
             added.append(fact)
             write_fact(user, agent, decision, None, fact)

@@ -49,7 +49,7 @@ def read_path(user: UserContext, agent: str, path: str) -> Found | Problem | Non
 def find(user: UserContext, agent: str, fact_id: str) -> Found | None:
     """The file that speaks for an id: its canonical place, else wherever a person put it.
 
-    Raises Corruption where the canonical file is there and can't be read: it is never written over.
+    Raises Corruption where that file is there and can't be read: it is never written over.
     """
     at_home = read_path(user, agent, canonical(agent, fact_id))
     if isinstance(at_home, Found) and at_home.fact.id == fact_id:
@@ -58,7 +58,23 @@ def find(user: UserContext, agent: str, fact_id: str) -> Found | None:
         raise corrupt(user, agent, canonical(agent, fact_id), at_home)
     row = user.view.sweep(agent).row(fact_id)
     elsewhere = read_path(user, agent, row.path) if row is not None else None
+    if isinstance(elsewhere, Problem) and row is not None:
+        raise corrupt(user, agent, row.path, elsewhere)
     return elsewhere if isinstance(elsewhere, Found) and elsewhere.fact.id == fact_id else None
+
+
+def find_target(user: UserContext, agent: str, fact_id: str) -> Found | None:
+    """As `find`, for a fact that is to be stored whole.
+
+    Raises FactConflict where the id is taken in another case: a file system without case would hold only one.
+    """
+    found = find(user, agent, fact_id)
+    row = user.view.sweep(agent).row(fact_id) if found is None else None
+    if row is not None and row.fact is not None and row.fact.id != fact_id:
+        raise FactConflict(
+            f"fact id {fact_id!r} is taken by {row.fact.id!r}", current=row.fact, hint="ids have no case; use that one"
+        )
+    return found
 
 
 def corrupt(user: UserContext, agent: str, path: str, problem: Problem) -> Corruption:

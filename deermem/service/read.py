@@ -135,7 +135,7 @@ def _touches(record: Record, agent: str, path: str) -> bool:
 def _overlaid(user: UserContext, agent: str, seen: Snapshot, record: Record) -> Snapshot:
     """The snapshot as if every step of the record had been done."""
     prefix = f"{facts_folder(agent)}/"
-    rows = {row.path: row for row in (*seen.rows.values(), *seen.shadowed, *seen.unreadable)}
+    rows = {row.path: row for row in seen.all_rows()}
     for step in record.steps:
         if not step.path.startswith(prefix):
             continue

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from deermem.errors import InvalidInput
 from deermem.index.query import Query, parse_query
-from deermem.index.search import Found, search, substring_rank
+from deermem.index.search import Found, search, substring_rank, whole_text_rank
 from deermem.index.snippets import snippet
 from deermem.model.fact import Fact, check_topics
 from deermem.model.records import MatchKind, SearchFilter, SearchHit
@@ -28,7 +28,7 @@ def recall(user: UserContext, agents: Sequence[str], text: str, *, where: Search
     where = replace(where, agents=tuple(agents))
     seen = {agent: snapshot(user, agent) for agent in agents}
     hits = _indexed(user, seen, query, where, top_k)
-    return hits or _scanned(user, seen, query, where, top_k)
+    return hits or _scanned(user, seen, query, where, top_k, whole_text=hits is not None)
 
 
 def narrowed(where: SearchFilter) -> SearchFilter:
@@ -47,16 +47,18 @@ def _aware(moment: datetime | None, name: str) -> datetime | None:
 
 def _indexed(
     user: UserContext, seen: Mapping[str, Snapshot], query: Query, where: SearchFilter, top_k: int
-) -> list[SearchHit]:
+) -> list[SearchHit] | None:
+    """What the index finds; None where there is none to ask, or a commit is under way that it can't know of."""
     if is_sealed(user) or not all(user.view.is_stored(agent) for agent in seen):
-        return []
+        return None
     hidden = sum(len(snapshot.shadowed) for snapshot in seen.values())
     now = user.clock().timestamp()
     found = user.view.ask(
         lambda catalogue: search(catalogue.connection, query, where=where, top_k=top_k + hidden, now=now)
     )
-    hits = [hit for item in found or () if (hit := _hit(seen, item, query))]
-    return hits[:top_k]
+    if found is None:
+        return None
+    return [hit for item in found if (hit := _hit(seen, item, query))][:top_k]
 
 
 def _hit(seen: Mapping[str, Snapshot], found: Found, query: Query) -> SearchHit | None:
@@ -67,9 +69,10 @@ def _hit(seen: Mapping[str, Snapshot], found: Found, query: Query) -> SearchHit 
     return _made(row.fact, found.score, "fts5", query, found.agent)
 
 
-def _scanned(
-    user: UserContext, seen: Mapping[str, Snapshot], query: Query, where: SearchFilter, top_k: int
+def _scanned(  # noqa: PLR0913 - one of them is keyword-only
+    user: UserContext, seen: Mapping[str, Snapshot], query: Query, where: SearchFilter, top_k: int, *, whole_text: bool
 ) -> list[SearchHit]:
+    """The facts themselves; `whole_text` where an index has said already that no word of the query matches."""
     now = user.clock()
     owners: dict[int, str] = {}
     facts: list[Fact] = []
@@ -77,7 +80,8 @@ def _scanned(
         for fact in served(bucket.facts, now):
             owners[id(fact)] = agent
             facts.append(fact)
-    ranked = substring_rank(query.text, facts, where, top_k)
+    rank = whole_text_rank if whole_text else substring_rank
+    ranked = rank(query.text, facts, where, top_k)
     return [_made(fact, fact.confidence, "substring", query, owners[id(fact)]) for fact in ranked]
 
 

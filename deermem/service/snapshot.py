@@ -16,7 +16,7 @@ class Snapshot:
     """One bucket at one moment.
 
     `rows` is by fact id in lower case; `facts` are by id; `shadowed` are files whose id another file speaks for;
-    `unreadable` are the files that are not served.
+    `unreadable` are the files that can't be read now; one that was half-written a moment ago is in `rows` too.
     """
 
     facts: tuple[Fact, ...]
@@ -28,9 +28,14 @@ class Snapshot:
         """The file that speaks for an id."""
         return self.rows.get(fact_id.lower())
 
+    def all_rows(self) -> list[Row]:
+        """Every file once."""
+        broken = [row for row in self.unreadable if row.fact is None]
+        return [*self.rows.values(), *self.shadowed, *broken]
+
     def token_parts(self) -> Iterable[bytes]:
         """What the state token is made of: path and content hash of every file."""
-        for row in sorted((*self.rows.values(), *self.shadowed, *self.unreadable), key=lambda row: row.path):
+        for row in sorted(self.all_rows(), key=lambda row: row.path):
             yield f"{row.agent}/{row.path}\0".encode(errors="surrogatepass") + row.hash
 
 
@@ -40,8 +45,9 @@ def resolve(rows: Iterable[Row]) -> Snapshot:
     shadowed: list[Row] = []
     unreadable: list[Row] = []
     for row in rows:
-        if row.fact is None:
+        if row.problem is not None:
             unreadable.append(row)
+        if row.fact is None:
             continue
         key = row.fact.id.lower()
         other = speakers.get(key)

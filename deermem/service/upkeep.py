@@ -11,7 +11,7 @@ def bucket_stats(user: UserContext, name: str | None) -> tuple[BucketStats, ...]
     found = []
     for agent in user.paths.agents():
         seen = user.view.sweep(agent)
-        size = sum(row.stamp[2] for row in (*seen.rows.values(), *seen.shadowed, *seen.unreadable))
+        size = sum(row.stamp[2] for row in seen.all_rows())
         found.append(
             BucketStats(
                 user_id=name,
@@ -26,7 +26,7 @@ def bucket_stats(user: UserContext, name: str | None) -> tuple[BucketStats, ...]
 
 def reindex(user: UserContext) -> IndexReport:
     """Drops the index of one user and builds it again from the files."""
-    user.view.forget_rows()
+    user.view.start_over()
     indexed = failed = 0
     supported = True
     for agent in user.paths.agents():

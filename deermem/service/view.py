@@ -1,65 +1,83 @@
 """The view of one user's facts: what lies on disk now, at the cost of a stat for each file that did not change.
 
 A sweep compares every file's signature with the row that was made when it was last read; only where the
-signature changed, or is too fresh to prove anything, the file is read again. Rows are kept in this process and in
-the user's catalogue, so that a new process need not read what another one read already. Without a usable
-catalogue the answers are the same, only slower.
+signature changed, or is too fresh to prove anything, the file is read again. A process that sweeps a bucket again
+and again lets the kernel tell it instead. Rows are kept in this process and in the user's catalogue, so that a new
+process need not read what another one read already. Without a usable catalogue the answers are the same, only slower.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
-import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final, TypeVar
 
-from deermem.index import schema
+from deermem.clock import Clock
 from deermem.index.catalogue import Catalogue, Currency
 from deermem.index.rows import Row, Stamp
 from deermem.model.scope import Scope
+from deermem.service.index_access import IndexAccess
 from deermem.service.snapshot import Snapshot, resolve
 from deermem.store.files import Files
+from deermem.store.inotify import FolderWatch
 from deermem.store.layout import UserPaths
 from deermem.store.repository import FileState, is_linked, look, parse, scan_facts
 
-_log: Final = logging.getLogger("deermem")
 T = TypeVar("T")
-_GIVEN_UP: Final = 2
+LAST_GOOD_SECONDS: Final = 60
+_NEVER_LAST_GOOD: Final = ("empty-file", "wrong-owner")
+_WATCHED_FROM: Final = 2
+_FULL_SWEEP_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """What this process knows of one agent's files; `unstored` are the paths whose row the catalogue lacks."""
+    """What this process knows of one agent's files.
+
+    `unstored` are the paths whose row the catalogue lacks, `gone` those whose row it still has; `doubtful` are
+    rows from the catalogue that this process has not compared with the disk; `broken` may serve their last good
+    version; `watch` is set once the kernel tells.
+    """
 
     rows: dict[str, Row] = field(default_factory=dict)
     unstored: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
+    doubtful: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
     identity: str = ""
     rev: int = -1
     snapshot: Snapshot | None = None
+    sweeps: int = 0
+    swept_at: float = 0.0
+    watch: FolderWatch | None = None
+    has_links: bool = False
 
 
 class UserView:
     """All buckets of one user in this process. Safe for threads; holds its lock for one sweep at a time."""
 
-    def __init__(self, files: Files, paths: UserPaths, user_id: str | None, *, indexed: bool = True) -> None:
+    def __init__(
+        self, files: Files, paths: UserPaths, user_id: str | None, clock: Clock, *, indexed: bool = True
+    ) -> None:
         self.files = files
         self.paths = paths
         self.user_id = user_id
+        self.clock = clock
         self.lock = threading.RLock()
         self._buckets: dict[str, _Bucket] = {}
-        self._catalogue: Catalogue | None = None
-        self._failures = 0 if indexed else _GIVEN_UP
+        self._index = IndexAccess(paths, wanted=indexed, on_drop=self._index_dropped)
 
     def close(self) -> None:
-        """Closes the catalogue; the view can be used again."""
+        """Ends the index and the kernel's watches; a view that is still held goes on without them."""
         with self.lock:
-            if self._catalogue is not None:
-                self._catalogue.close()
-                self._catalogue = None
+            self._index.end()
+            for bucket in self._buckets.values():
+                self._unwatch(bucket)
+                bucket.has_links = True
 
     # --- sweeping
 
@@ -69,15 +87,18 @@ class UserView:
             bucket = self._buckets.setdefault(agent, _Bucket())
             if bucket.rev < 0:
                 self._pull(agent, bucket)
-            suspects, gone = self._compare(agent, bucket)
+            suspects = self._changed(agent, bucket)
             if suspects and self._pull(agent, bucket):
-                suspects, gone = self._compare(agent, bucket)
-            for path in suspects:
-                self._take_in(agent, bucket, path)
-            for path in gone:
-                self._drop(bucket, path)
+                suspects |= bucket.doubtful
+            for path in sorted(suspects):
+                if self._differs(agent, bucket, path):
+                    self._take_in(agent, bucket, path)
+            bucket.doubtful.clear()
+            self._end_last_good(bucket)
             self._push(agent, bucket, stamp)
-            return self._snapshot(bucket)
+            if bucket.snapshot is None:
+                bucket.snapshot = resolve(bucket.rows.values())
+            return bucket.snapshot
 
     def note(self, agent: str, paths: Iterable[str], moved: tuple[Currency, Currency] | None = None) -> None:
         """These files may have changed: reads them and tells the catalogue; where that is busy, a sweep will."""
@@ -87,26 +108,56 @@ class UserView:
                 self._take_in(agent, bucket, path)
             self._push(agent, bucket, moved=moved)
 
-    def forget_rows(self) -> None:
-        """Drops what this process and the catalogue know; everything is read again at the next sweep."""
+    def start_over(self) -> None:
+        """Forgets every row, here and in the catalogue: everything is read again at the next sweep."""
         with self.lock:
+            for bucket in self._buckets.values():
+                self._unwatch(bucket)
             self._buckets.clear()
-            self._discard()
-            self._failures = min(self._failures, 0) if self._failures < _GIVEN_UP else self._failures
+            self._index.start_over()
 
-    def _compare(self, agent: str, bucket: _Bucket) -> tuple[list[str], list[str]]:
+    def _changed(self, agent: str, bucket: _Bucket) -> set[str]:
+        """The paths that may have changed, by the kernel's word or by a sweep over all of them."""
+        now = time.monotonic()
+        told = bucket.watch.drain() if bucket.watch is not None else None
+        # A save through a memory map raises no event: so all files are compared every now and then.
+        if told is not None and now - bucket.swept_at < _FULL_SWEEP_SECONDS:
+            return told | bucket.doubtful
+        self._unwatch(bucket)
+        bucket.sweeps += 1
+        bucket.swept_at = now
+        if bucket.sweeps >= _WATCHED_FROM and not bucket.has_links:
+            # Before the scan, or what changes in between would be seen by neither.
+            bucket.watch = FolderWatch.start(str(self.paths.facts(agent)))
+        return self._compare(agent, bucket)
+
+    def _compare(self, agent: str, bucket: _Bucket) -> set[str]:
         scan = scan_facts(str(self.paths.facts(agent)))
         rows = bucket.rows
-        suspects = []
+        suspects = set()
         for path, status in scan.files.items():
             row = rows.get(path)
             stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             if row is None or row.stamp != stamp or stamp[4] >= row.looked_ns:
-                suspects.append(path)
+                suspects.add(path)
+            elif status.st_nlink != 1:
+                self._unwatch(bucket)
         # A folder that can't be listed says nothing about its files: they are not gone.
         hidden = tuple(scan.unreadable)
-        gone = [path for path in rows if path not in scan.files and not (hidden and path.startswith(hidden))]
-        return suspects, gone
+        suspects.update(path for path in rows if path not in scan.files and not (hidden and path.startswith(hidden)))
+        return suspects
+
+    def _differs(self, agent: str, bucket: _Bucket, path: str) -> bool:
+        """Whether a file isn't the one its row was made from, as far as its signature proves."""
+        row = bucket.rows.get(path)
+        try:
+            status = self.files.stat(f"{self.paths.facts(agent)}/{path}")
+        except PermissionError:
+            return row is None
+        if row is None or status is None:
+            return True
+        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        return row.stamp != stamp or not _settled(row)
 
     def _take_in(self, agent: str, bucket: _Bucket, path: str) -> None:
         linked = is_linked(self.paths, agent, path)
@@ -116,8 +167,14 @@ class UserView:
             if old is not None:
                 self._drop(bucket, path)
             return
+        if state.links != 1:
+            # A save through the other name has no event in this folder.
+            self._unwatch(bucket)
+            bucket.has_links = True
         row = self._row(agent, state, old)
         bucket.rows[path] = row
+        if row.broken_at is not None:
+            bucket.broken.add(path)
         bucket.gone.discard(path)
         if old is None or row.hash != old.hash or row.problem != old.problem:
             bucket.snapshot = None
@@ -126,7 +183,7 @@ class UserView:
             bucket.unstored.add(path)
 
     def _row(self, agent: str, state: FileState, old: Row | None) -> Row:
-        stamp = _stamp(state)
+        stamp: Stamp = (*state.signature,)
         if state.data is None:
             return Row(agent, state.path, stamp, state.looked_ns, b"", None, state.problem)
         digest = hashlib.sha256(state.data).digest()
@@ -135,7 +192,8 @@ class UserView:
         scope = Scope(self.user_id, agent)
         parsed, problem = parse(state.data, state.path, scope, modified_ns=state.signature.mtime_ns)
         if parsed is None:
-            return Row(agent, state.path, stamp, state.looked_ns, digest, None, problem)
+            broken = Row(agent, state.path, stamp, state.looked_ns, digest, None, problem)
+            return self._with_last_good(broken, old)
         return Row(
             agent,
             state.path,
@@ -143,10 +201,9 @@ class UserView:
             state.looked_ns,
             digest,
             parsed.fact,
-            None,
-            parsed.edited,
-            parsed.has_digest,
-            parsed.complete,
+            edited=parsed.edited,
+            has_digest=parsed.has_digest,
+            complete=parsed.complete,
         )
 
     def _drop(self, bucket: _Bucket, path: str) -> None:
@@ -155,27 +212,38 @@ class UserView:
         bucket.gone.add(path)
         bucket.snapshot = None
 
-    def _snapshot(self, bucket: _Bucket) -> Snapshot:
-        if bucket.snapshot is None:
-            bucket.snapshot = resolve(bucket.rows.values())
-        return bucket.snapshot
+    @staticmethod
+    def _unwatch(bucket: _Bucket) -> None:
+        if bucket.watch is not None:
+            bucket.watch.close()
+            bucket.watch = None
+
+    # --- a file in the middle of being saved
+
+    def _with_last_good(self, broken: Row, old: Row | None) -> Row:
+        """A half-written file keeps serving what it said before, for a minute at most; an emptied one never."""
+        if old is None or old.fact is None or broken.problem is None or broken.problem.code in _NEVER_LAST_GOOD:
+            return broken
+        since = old.broken_at or self.clock()
+        row = replace(broken, fact=old.fact, broken_at=since)
+        return row if _still_good(row, self.clock()) else broken
+
+    def _end_last_good(self, bucket: _Bucket) -> None:
+        for path in list(bucket.broken):
+            row = bucket.rows.get(path)
+            if row is None or row.broken_at is None:
+                bucket.broken.discard(path)
+            elif not _still_good(row, self.clock()):
+                bucket.rows[path] = replace(row, fact=None, broken_at=None)
+                bucket.unstored.add(path)
+                bucket.snapshot = None
 
     # --- the catalogue
-
-    def catalogue(self) -> Catalogue | None:
-        """The open catalogue; None where there is none to be had (then everything goes without)."""
-        if self._catalogue is not None and not self._catalogue.is_usable():
-            self._catalogue.close()
-            self._catalogue = None
-        if self._catalogue is None and self._failures < _GIVEN_UP and self.paths.folder.is_dir():
-            self._catalogue = self._guarded(lambda: Catalogue(self.paths.index))
-        return self._catalogue
 
     def ask(self, question: Callable[[Catalogue], T]) -> T | None:
         """The answer of the catalogue, None where it has none to give."""
         with self.lock:
-            catalogue = self.catalogue()
-            return None if catalogue is None else self._guarded(lambda: question(catalogue))
+            return self._index.ask(question)
 
     def is_stored(self, agent: str) -> bool:
         """Whether the catalogue holds every row of this bucket, after a sweep: what a search needs to be whole."""
@@ -183,59 +251,28 @@ class UserView:
             bucket = self._buckets.setdefault(agent, _Bucket())
             self._pull(agent, bucket)
             self._push(agent, bucket, wait=True)
-            return self._catalogue is not None and not bucket.unstored and not bucket.gone
+            return self._index.open() is not None and not bucket.unstored and not bucket.gone
 
-    def _guarded(self, work: Callable[[], T]) -> T | None:
-        """Derived state may fail: a damaged database is dropped and built again once, then done without."""
-        try:
-            return work()
-        except sqlite3.OperationalError as error:
-            _log.warning("the index %s can't be used now: %s", self.paths.index, error)
-            if (error.sqlite_errorcode or 0) & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                self._give_up_once()
-        except (sqlite3.DatabaseError, OSError) as error:
-            _log.warning("the index %s is damaged and is built again: %s", self.paths.index, error)
-            self._give_up_once()
-        return None
-
-    def _give_up_once(self) -> None:
-        self._failures += 1
-        self._discard()
-        if self._failures >= _GIVEN_UP:
-            _log.warning("the index %s is given up; searches go without it", self.paths.index)
-
-    def _discard(self) -> None:
-        if self._catalogue is not None:
-            self._catalogue.close()
-            self._catalogue = None
-        try:
-            schema.delete(self.paths.index)
-        except OSError as error:
-            _log.warning("the index %s can't be removed: %s", self.paths.index, error)
+    def _index_dropped(self) -> None:
         for bucket in self._buckets.values():
             bucket.rev, bucket.identity = -1, ""
-            bucket.unstored = set(bucket.rows)
+            bucket.unstored, bucket.gone = set(bucket.rows), set()
 
     def _pull(self, agent: str, bucket: _Bucket) -> bool:
         """Takes in rows that others wrote; whether there were any."""
-        catalogue = self.catalogue()
-        if catalogue is None:
-            return False
-        pulled = self._guarded(lambda: catalogue.pull(agent, bucket.rev))
-        if pulled is None:
-            return False
-        if pulled.identity != bucket.identity:
+        pulled = self._index.ask(lambda catalogue: catalogue.pull(agent, bucket.rev))
+        if pulled is not None and pulled.identity != bucket.identity:
             bucket.identity, bucket.rev = pulled.identity, -1
             bucket.unstored, bucket.gone = set(bucket.rows), set()
-            pulled = self._guarded(lambda: catalogue.pull(agent, -1))
-            if pulled is None:
-                return False
+            pulled = self._index.ask(lambda catalogue: catalogue.pull(agent, -1))
+        if pulled is None:
+            return False
         bucket.rev = pulled.rev
         for row in pulled.rows:
             self._adopt(bucket, row)
         stored = len(bucket.rows) - len(bucket.unstored) + len(bucket.gone)
         if stored != pulled.count:
-            self._recount(agent, bucket, catalogue)
+            self._recount(agent, bucket)
         return bool(pulled.rows)
 
     def _adopt(self, bucket: _Bucket, row: Row) -> None:
@@ -248,12 +285,15 @@ class UserView:
             bucket.unstored.add(row.path)
             return
         bucket.rows[row.path] = row
+        bucket.doubtful.add(row.path)
+        if row.broken_at is not None:
+            bucket.broken.add(row.path)
         bucket.unstored.discard(row.path)
         bucket.gone.discard(row.path)
         bucket.snapshot = None
 
-    def _recount(self, agent: str, bucket: _Bucket, catalogue: Catalogue) -> None:
-        there = self._guarded(lambda: catalogue.paths(agent))
+    def _recount(self, agent: str, bucket: _Bucket) -> None:
+        there = self._index.ask(lambda catalogue: catalogue.paths(agent))
         if there is not None:
             bucket.unstored |= bucket.rows.keys() - there
             bucket.gone = there - bucket.rows.keys()
@@ -267,24 +307,21 @@ class UserView:
         moved: tuple[Currency, Currency] | None = None,
         wait: bool = False,
     ) -> None:
-        catalogue = self.catalogue()
-        if catalogue is None or not (bucket.unstored or bucket.gone or stamp or moved):
+        if not (bucket.unstored or bucket.gone or stamp or moved):
             return
         rows = [bucket.rows[path] for path in sorted(bucket.unstored)]
         gone = [(agent, path) for path in sorted(bucket.gone)]
         taken_in = (agent, stamp) if stamp else None
-        rev = self._guarded(lambda: catalogue.push(rows, gone, taken_in=taken_in, moved=moved, wait=wait))
+        rev = self._index.ask(lambda catalogue: catalogue.push(rows, gone, taken_in=taken_in, moved=moved, wait=wait))
         if rev is not None:
             bucket.unstored.clear()
             bucket.gone.clear()
-            if bucket.rev == rev - 1:
-                bucket.rev = rev
-
-
-def _stamp(state: FileState) -> Stamp:
-    dev, ino, size, mtime, ctime = state.signature
-    return dev, ino, size, mtime, ctime
+            bucket.rev = rev if bucket.rev == rev - 1 else bucket.rev
 
 
 def _settled(row: Row) -> bool:
     return row.stamp[4] < row.looked_ns
+
+
+def _still_good(row: Row, now: datetime) -> bool:
+    return row.broken_at is not None and abs((now - row.broken_at).total_seconds()) < LAST_GOOD_SECONDS

@@ -83,7 +83,7 @@ class Files:
         descriptor = os.open(path, os.O_WRONLY | _BASE)
         try:
             self.write(descriptor, data)
-            os.ftruncate(descriptor, len(data))
+            self.truncate(descriptor, len(data))
             self.flush(descriptor, path)
         finally:
             os.close(descriptor)
@@ -93,6 +93,10 @@ class Files:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cuts off what an older, longer content left behind."""
+        os.ftruncate(descriptor, size)
 
     def flush(self, descriptor: int, path: str) -> None:  # noqa: ARG002 - tests tell files apart by their path
         """Content to the disk."""
@@ -131,8 +135,8 @@ class Files:
         try:
             rename_noreplace(source, target)
         except NotImplementedError:
-            os.link(source, target, follow_symlinks=False)
-            os.unlink(source)
+            self.link(source, target)
+            self.unlink(source)
 
     def exchange(self, staged: str, target: str, displaced: str) -> None:
         """Puts `staged` in the place of `target`; FileNotFoundError where the target is gone.
@@ -146,8 +150,12 @@ class Files:
             rename_exchange(staged, target)
         except NotImplementedError:
             if not os.path.lexists(displaced):
-                os.link(target, displaced, follow_symlinks=False)
-            os.rename(staged, target)
+                self.link(target, displaced)
+            self.rename(staged, target)
+
+    def link(self, source: str, target: str) -> None:
+        """A second name for a file; FileExistsError where the target is there."""
+        os.link(source, target, follow_symlinks=False)
 
     def rename(self, source: str, target: str) -> None:
         """Rename to a name that nobody else uses (a random one below the journal)."""

@@ -16,6 +16,7 @@ from typing import Final, Literal
 RECORD_FORMAT: Final = 1
 _HEADER: Final = re.compile(rb"deermem-record (\d+) (sealed|empty) ([0-9]+) ([0-9a-f]{64})\n", re.ASCII)
 _NAME: Final = re.compile(r"([sd])\.(.{1,200})\.([0-9a-f]{16}|none)\.([0-9a-f]{16}|none)\.[0-9a-f]{8}")
+_MANIFEST: Final = re.compile(r"[mx]\.([0-9a-f]{16}|none)\.([0-9a-f]{16}|none)\.[0-9a-f]{8}")
 ABSENT: Final = "none"
 
 State = Literal["sealed", "empty"]
@@ -81,7 +82,8 @@ def parse_record(data: bytes | None) -> Record | None:
     match = _HEADER.match(data) if data else None
     if match is None or data is None or int(match[1]) != RECORD_FORMAT:
         return None
-    body = data[match.end() :]
+    # An emptying that was cut short leaves the old body behind the new header: it is empty all the same.
+    body = b"" if match[2] == b"empty" else data[match.end() :]
     head = data[: match.start(4)]
     if hashlib.sha256(head + body).hexdigest().encode() != match[4]:
         return None
@@ -121,6 +123,17 @@ def parse_journal_name(name: str) -> JournalName | None:
     """The parts of a staged or displaced name, None for any other."""
     match = _NAME.fullmatch(name)
     return JournalName(*match.groups()) if match else None
+
+
+def manifest_name(kind: Literal["m", "x"], before: str, after: str) -> str:
+    """A fresh name for a staged or displaced memory.json; "m" tells the next holder that a one-file commit died."""
+    return f"{kind}.{before[:16]}.{after[:16]}.{secrets.token_hex(4)}"
+
+
+def manifest_states(name: str) -> tuple[str, ...]:
+    """What the content behind such a name may be, if it is ours; () for any other name."""
+    match = _MANIFEST.fullmatch(name)
+    return (match[1], match[2]) if match else ()
 
 
 def is_state(data: bytes, *states: str) -> bool:

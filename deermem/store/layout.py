@@ -11,7 +11,7 @@ from typing import Final
 
 from deermem.errors import InvalidInput
 from deermem.format.paths import fact_path
-from deermem.model.scope import DEFAULT_AGENT, Scope, normalize_agent
+from deermem.model.scope import DEFAULT_AGENT, Scope, normalize_agent, safe_user_id
 
 USERS: Final = "users"
 AGENTS: Final = "agents"
@@ -117,8 +117,8 @@ class Layout:
         return self.user(scope.user_folder)
 
     def users(self) -> list[str]:
-        """The user folders there are, in name order."""
-        return sorted(_folders(self.root / USERS))
+        """The user folders there are, in name order; links and names that no id maps to are passed over."""
+        return sorted(name for name in _folders(self.root / USERS) if _is_user(name))
 
     def has_rootless_memory(self) -> bool:
         """Whether the no-user root holds anything of its own."""
@@ -146,6 +146,13 @@ def _folders(parent: Path) -> list[str]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")]
+
+
+def _is_user(name: str) -> bool:
+    try:
+        return safe_user_id(name) == name
+    except InvalidInput:
+        return False
 
 
 def _is_agent(name: str) -> bool:

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,11 +38,21 @@ _thread_locks: weakref.WeakValueDictionary[tuple[int, int], _ThreadLock] = weakr
 _registry = threading.Lock()
 
 
+_descriptors: set[int] = set()
+
+
 def _forget_after_fork() -> None:
     # A lock that another thread held at the fork would never be released in the child.
     global _thread_locks, _registry  # noqa: PLW0603
+    for thread_lock in list(_thread_locks.values()):
+        if thread_lock.held is not None:
+            thread_lock.held.released = True
     _thread_locks = weakref.WeakValueDictionary()
     _registry = threading.Lock()
+    # A lock ends with the last copy of its descriptor: a child that lives on would hold it after its parent died.
+    while _descriptors:
+        with suppress(OSError):
+            os.close(_descriptors.pop())
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
@@ -109,19 +119,31 @@ def _acquire(paths: UserPaths, deadline: float) -> HeldLock:
         descriptor = _lock_file(paths.lock, deadline)
     finally:
         if turnstile is not None:
-            os.close(turnstile)
+            _let_go(turnstile)
     status = os.fstat(descriptor)
     return HeldLock(paths, descriptor, (status.st_dev, status.st_ino))
 
 
 def _release(held: HeldLock) -> None:
+    # In a child that was forked under the lock it is the parent's, and not to be ended from here.
+    if not held.released:
+        held.released = True
+        _let_go(held.descriptor)
+
+
+def _let_go(descriptor: int) -> None:
     from filelock import unlock_descriptor
 
-    held.released = True
     try:
-        unlock_descriptor(held.descriptor)
+        # Closing alone is not enough: a child forked meanwhile has a copy that keeps the lock.
+        unlock_descriptor(descriptor)
     finally:
-        os.close(held.descriptor)
+        _close(descriptor)
+
+
+def _close(descriptor: int) -> None:
+    _descriptors.discard(descriptor)
+    os.close(descriptor)
 
 
 def _lock_file(path: Path, deadline: float) -> int:
@@ -132,9 +154,9 @@ def _lock_file(path: Path, deadline: float) -> int:
             if _is_at(descriptor, path):
                 return descriptor
         except BaseException:
-            os.close(descriptor)
+            _close(descriptor)
             raise
-        os.close(descriptor)
+        _let_go(descriptor)
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
@@ -146,11 +168,13 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def _open(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise StoreUnavailable(
             f"the lock {path} can't be opened: {error.strerror}", hint="check the folder's permissions and free space"
         ) from error
+    _descriptors.add(descriptor)
+    return descriptor
 
 
 def _wait(descriptor: int, path: Path, deadline: float, poll: float) -> None:

@@ -21,6 +21,7 @@ from deermem.store.journal import (
     encode_record,
     first_sequence,
     is_state,
+    manifest_states,
     parse_journal_name,
     parse_record,
 )
@@ -146,7 +147,7 @@ def _drop_manifest(swapper: Swapper, name: str) -> None:
     data = swapper.files.read(swapper.at(name))
     if data is None:
         return
-    if swapper.is_own_manifest(data):
+    if is_state(data, *manifest_states(name)) or swapper.is_own_manifest(data):
         swapper.files.unlink(swapper.at(name))
     else:
         swapper.keep(name, swapper.paths.manifest_name)

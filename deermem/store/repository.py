@@ -26,7 +26,7 @@ class FileState:
     """One fact file as it was looked at. `path` is relative to the agent's `facts/`.
 
     `data` is None where the file can't be read; `problem` then says why. `looked_ns` is the clock that the look
-    began at (see fingerprints).
+    began at (see fingerprints); `links` counts the file's names.
     """
 
     path: str
@@ -34,6 +34,7 @@ class FileState:
     looked_ns: int
     data: bytes | None
     problem: Problem | None = None
+    links: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def look(files: Files, facts: str, path: str) -> FileState | None:
             return None
         signature = Signature.of(seen.before)
         if last or signature == Signature.of(seen.after):
-            return FileState(path, signature, looked, seen.data)
+            return FileState(path, signature, looked, seen.data, links=seen.before.st_nlink)
     return None
 
 

@@ -25,6 +25,7 @@ from deermem.store.journal import (
     digest,
     encode_record,
     is_state,
+    manifest_name,
 )
 from deermem.store.layout import UserPaths
 
@@ -46,6 +47,16 @@ class Swapper:
     def at(self, name: str) -> str:
         """The absolute path of a name below `.journal/`."""
         return os.path.join(self.paths.journal, name)
+
+    def stage(self, name: str, content: bytes) -> str:
+        """A new file below `.journal/`, flushed; returns its path.
+
+        Under a name of its own first: what a kill tears here must not look like a displaced text.
+        """
+        torn = self.at(f"t.{secrets.token_hex(8)}")
+        self.files.create(torn, content)
+        self.files.rename(torn, self.at(name))
+        return self.at(name)
 
     # --- one path
 
@@ -156,14 +167,13 @@ class Swapper:
 
     def put_manifest(self, current: bytes | None, replacement: bytes) -> None:
         """Stages, flushes and exchanges memory.json; what was displaced and isn't `current` becomes a conflict copy."""
-        staged = self.at(f"x.{secrets.token_hex(4)}")
-        self.files.create(staged, replacement)
+        staged = self.stage(manifest_name("x", digest(current), digest(replacement)), replacement)
         self.exchange_manifest(staged, current)
 
     def exchange_manifest(self, staged: str, current: bytes | None) -> None:
         """The last swap of every commit."""
         target = str(self.paths.manifest)
-        displaced = self.at(f"x.{secrets.token_hex(4)}")
+        displaced = self.at(manifest_name("x", digest(current), ABSENT))
         try:
             if current is None:
                 self.files.rename_new(staged, target)
@@ -186,14 +196,10 @@ class Swapper:
             self.keep(os.path.basename(name), self.paths.manifest_name)
 
     def is_own_manifest(self, data: bytes) -> bool:
-        """Whether a staged or displaced memory.json may go: it is torn, or says nothing that the present one lacks."""
-        try:
-            said = _text_of(data)
-        except ValueError:
-            return True
+        """Whether a displaced memory.json may go: it says nothing that the present one lacks."""
         present = self.files.read(str(self.paths.manifest))
         try:
-            return present is not None and said == _text_of(present)
+            return present is not None and _text_of(data) == _text_of(present)
         except ValueError:
             return False
 

@@ -161,18 +161,16 @@ class Transaction:
 
     def _stage(self, step: Step, content: bytes | None) -> None:
         if step.staged is not None and content is not None:
-            # Under a name of its own first: what a kill tears here must not look like a displaced text.
-            torn = self.swapper.at(f"t.{secrets.token_hex(8)}")
-            self.files.create(torn, content)
-            self.files.rename(torn, self.swapper.at(step.staged))
+            self.swapper.stage(step.staged, content)
 
     # --- one file
 
     def _commit_one(self, step: Step, content: bytes | None, change: ManifestChange | None) -> None:
-        staged = self.swapper.at(f"m.{secrets.token_hex(4)}")
+        name = manifest_name("m", digest(change.before), digest(change.after)) if change else ""
+        staged = self.swapper.at(name)
         try:
             if change is not None:
-                self.files.create(staged, change.after)
+                self.swapper.stage(name, change.after)
             self._stage(step, content)
             self.held.check()
             swapped = self.swapper.swap(step)
@@ -209,6 +207,10 @@ class Transaction:
     def _commit_sealed(
         self, steps: Sequence[Step], contents: dict[str, bytes | None], change: ManifestChange | None
     ) -> None:
+        for step in steps:
+            # Found now, it is decided again; found after the seal, one of the two texts is a conflict copy.
+            if step.before == digest(None) and self.files.stat(self.swapper.target(step)) is not None:
+                raise PathTaken(step.path)
         self._stage_all(steps, contents)
         record = self._record(steps, change)
         self.files.flush_folder(str(self.paths.journal))

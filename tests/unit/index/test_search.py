@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from deermem.index.query import parse_query
-from deermem.index.search import count, search, substring_rank
+from deermem.index.search import count, search, substring_rank, whole_text_rank
 from deermem.index.tokens import FTS_TOKENIZE, index_text
 from deermem.model.fact import Fact, Source
 from deermem.model.records import SearchFilter
@@ -280,7 +280,8 @@ def test_substrings_come_by_confidence_and_keep_their_order() -> None:
     assert [hit.id for hit in substring_rank("tea", facts, ANY, 1)] == ["f2"]
     assert substring_rank("tea", facts, ANY, 0) == []
     assert [hit.id for hit in substring_rank("coffee or milk", facts, ANY, 5)] == ["f3"]
-    assert substring_rank("coffee or milk", facts, ANY, 5, by_tokens=False) == []
+    assert whole_text_rank("coffee or milk", facts, ANY, 5) == []
+    assert [hit.id for hit in whole_text_rank("OFFE", facts, ANY, 5)] == ["f3"]
     assert substring_rank("  ", facts, ANY, 5) == []
 
 

@@ -1,0 +1,85 @@
+"""The user's catalogue as the view holds it: opened when needed, rebuilt once when damaged, then done without."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from deermem.index import schema
+from deermem.index.catalogue import Catalogue
+from deermem.store.layout import UserPaths
+
+_log: Final = logging.getLogger("deermem")
+_GIVEN_UP: Final = 2
+T = TypeVar("T")
+
+
+class IndexAccess:
+    """Derived state may fail: nothing here raises for a damaged, locked, missing or unwritable database."""
+
+    def __init__(self, paths: UserPaths, *, wanted: bool, on_drop: Callable[[], None]) -> None:
+        self._paths = paths
+        self._wanted = wanted
+        self._on_drop = on_drop
+        self._failures = 0
+        self._catalogue: Catalogue | None = None
+
+    def open(self) -> Catalogue | None:
+        """The open catalogue; None where there is none to be had (then everything goes without)."""
+        if self._catalogue is not None and not self._catalogue.is_usable():
+            self.close()
+            self._on_drop()
+        if self._catalogue is None and self._wanted and self._failures < _GIVEN_UP and self._paths.folder.is_dir():
+            self._catalogue = self.guarded(lambda: Catalogue(self._paths.index))
+        return self._catalogue
+
+    def close(self) -> None:
+        """Closes the connection; `open` makes a new one."""
+        if self._catalogue is not None:
+            self._catalogue.close()
+            self._catalogue = None
+
+    def end(self) -> None:
+        """Closes for good: whoever still holds the view goes on without the index."""
+        self.close()
+        self._wanted = False
+
+    def ask(self, question: Callable[[Catalogue], T]) -> T | None:
+        """The answer of the catalogue, None where it has none to give now."""
+        catalogue = self.open()
+        return None if catalogue is None else self.guarded(lambda: question(catalogue))
+
+    def drop(self) -> None:
+        """Removes the database; it is built again from the files."""
+        self.close()
+        try:
+            schema.delete(self._paths.index)
+        except OSError as error:
+            _log.warning("the index %s can't be removed: %s", self._paths.index, error)
+        self._on_drop()
+
+    def start_over(self) -> None:
+        """Drops the database and forgives what failed before: a person asked for a rebuild."""
+        self._failures = 0
+        self.drop()
+
+    def guarded(self, work: Callable[[], T]) -> T | None:
+        """The result of work on the database, None where it failed."""
+        try:
+            return work()
+        except sqlite3.OperationalError as error:
+            _log.warning("the index %s can't be used now: %s", self._paths.index, error)
+            if (error.sqlite_errorcode or 0) & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                self._fail()
+        except (sqlite3.DatabaseError, OSError) as error:
+            _log.warning("the index %s is damaged and is built again: %s", self._paths.index, error)
+            self._fail()
+        return None
+
+    def _fail(self) -> None:
+        self._failures += 1
+        self.drop()
+        if self._failures >= _GIVEN_UP:
+            _log.warning("the index %s is given up; searches go without it", self._paths.index)

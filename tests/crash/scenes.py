@@ -1,0 +1,403 @@
+"""What the crash tests do and what must be there afterwards: operations, a dictionary model, a judge.
+
+The model of a store is a dictionary: "agent/id" to content, "summary/name" to text. Every operation states the
+dictionary before and after in plain words; ids and the clock are fixed, so files can be compared byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from builders_v1 import as_json, v1_document, v1_fact
+from faults import Fault, FaultyFiles, Killed, QuickFiles
+
+from deermem import DeerMem, Settings
+from deermem.errors import DeerMemError
+from deermem.model.changes import ABSENT, Amend, ChangeSet, Delete, Upsert
+from deermem.model.fact import Draft
+from deermem.store.files import Files
+
+NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+State = dict[str, str]
+AGENTS = ("__default__", "coder", "writer")
+KEPT = {"record", "epoch", "turnstile"}
+HAND_MADE = "Written by hand, without front matter.\n"
+CHANGED = {"__default__/f_a": "Now drinks tea.", "__default__/f_b": "Moved to Porto."}
+CREATED = {"__default__/g_1": "Plays the oboe.", "__default__/g_2": "Keeps bees."}
+
+BASE: State = {
+    "__default__/f_a": "Drinks coffee.",
+    "__default__/f_b": "Lives in Bergen.",
+    "__default__/f_c": "Cycles to work.",
+    "__default__/f_d": "Reads the paper.",
+    "__default__/note": HAND_MADE.strip(),
+    "coder/f_a": "Prefers tabs.",
+    "coder/f_e": "Ships on Thursdays.",
+    "summary/work_context": "Surveys bridges.",
+}
+
+
+def opened(
+    root: Path, files: Files | None = None, *, retrieval: str = "", cap: int = 100, timeout: float = 10.0
+) -> DeerMem:
+    """An engine at a time that stands still."""
+    settings = Settings(retrieval_adapter=retrieval, max_facts=cap, file_lock_timeout_seconds=timeout)
+    return DeerMem(root, settings, clock=lambda: NOW, files=files or QuickFiles())
+
+
+def put(engine: DeerMem, entries: State, confidence: float = 0.5) -> None:
+    """Adds these facts, one commit each, and the summaries."""
+    for key, text in entries.items():
+        bucket, _, name = key.partition("/")
+        if bucket == "summary":
+            engine.memory("ann").update_summaries({name: text})
+        else:
+            engine.memory("ann", agent_of(bucket)).apply(ChangeSet([Draft(content=text, id=name, confidence=confidence)]))
+
+
+def agent_of(bucket: str) -> str | None:
+    """The name to open a bucket by."""
+    return None if bucket == "__default__" else bucket
+
+
+def base(root: Path) -> None:
+    """Two buckets with a sidecar, a host's file, a hand-made fact, and a second user."""
+    with opened(root) as engine:
+        put(engine, {key: text for key, text in BASE.items() if key != "__default__/note"})
+        engine.memory("bob").apply(ChangeSet([Draft(content="Bob stays out of this.", id="f_a")]))
+    ann = root / "users" / "ann"
+    (ann / "agents/__default__/facts/note.md").write_text(HAND_MADE)
+    (ann / "agents/coder/config.yaml").write_text("model: none\n")
+    usage = ann / "agents/__default__/.metadata/fact-usage.json"
+    usage.parent.mkdir()
+    usage.write_text(json.dumps({"version": 1, "facts": {"f_b": {"useCount": 2}, "f_d": {"useCount": 5}}}))
+
+
+def nothing(root: Path) -> None:
+    """No store at all."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something that changes memory. `due`: a mere read does it, so that nothing is ever read in the state before."""
+
+    name: str
+    act: Callable[[DeerMem], object]
+    after: State
+    before: State = field(default_factory=lambda: BASE)
+    prepare: Callable[[Path], None] = base
+    cap: int = 100
+    due: bool = False
+
+
+# --- what is done
+
+
+def six(engine: DeerMem) -> object:
+    """Two created, two updated, two deleted, each on what was read."""
+    memory = engine.memory("ann")
+    version = {fact.id: fact.version for fact in memory.list()}
+    new = [Upsert(Draft(content=text, id=key.partition("/")[2]), ABSENT) for key, text in CREATED.items()]
+    changed = [Amend(fact_id, content=CHANGED[f"__default__/{fact_id}"], expected=version[fact_id]) for fact_id in
+               ("f_a", "f_b")]
+    gone = [Delete("f_c", version["f_c"]), Delete("f_d", version["f_d"])]
+    return memory.apply(ChangeSet([*new, *changed], gone))
+
+
+SIX = {key: text for key, text in {**BASE, **CHANGED, **CREATED}.items() if key[-3:] not in ("f_c", "f_d")}
+SIX["coder/f_a"] = BASE["coder/f_a"]
+
+
+def create(engine: DeerMem) -> object:
+    """One new fact."""
+    return engine.memory("ann").apply(ChangeSet([Upsert(Draft(content="Plays the oboe.", id="g_1"), ABSENT)]))
+
+
+def update(engine: DeerMem) -> object:
+    """One fact with another content."""
+    memory = engine.memory("ann")
+    return memory.apply(ChangeSet([Amend("f_a", content="Now drinks tea.", expected=memory.get("f_a").version)]))
+
+
+def delete(engine: DeerMem) -> object:
+    """One fact gone, and its entry in the sidecar."""
+    memory = engine.memory("ann")
+    return memory.delete("f_d", memory.get("f_d").version)
+
+
+def without(*keys: str) -> State:
+    """The base store without these."""
+    return {key: text for key, text in BASE.items() if key not in keys}
+
+
+DOCUMENT = {
+    "facts": [
+        {"id": "f_a", "content": "Now drinks tea."},
+        *({"id": f"i_{number}", "content": f"Imported line {number}."} for number in range(8)),
+    ],
+    "user": {"workContext": {"summary": "Surveys tunnels."}},
+}
+IMPORTED = {f"__default__/i_{number}": f"Imported line {number}." for number in range(8)}
+IMPORTED |= {"__default__/f_a": "Now drinks tea.", "summary/work_context": "Surveys tunnels."}
+CODER = {key: text for key, text in BASE.items() if key.startswith("coder/")}
+FULL = {f"__default__/h_{number}": f"Held line {number}." for number in range(5)}
+
+
+def full(root: Path) -> None:
+    """The base store with ten facts in the default bucket, the lowest of them h_0."""
+    base(root)
+    with opened(root) as engine:
+        put(engine, {"__default__/h_0": FULL["__default__/h_0"]}, confidence=0.1)
+        put(engine, {key: text for key, text in FULL.items() if key != "__default__/h_0"})
+
+
+def evict(engine: DeerMem) -> object:
+    """One more than the cap allows."""
+    return engine.memory("ann").apply(ChangeSet([Draft(content="Plays the oboe.", id="g_1", confidence=0.9)]))
+
+
+OLD = {
+    "__default__/fact_1": "Ann plays the cello.",
+    "coder/fact_2": "Prefers tabs.",
+    "summary/work_context": "Surveys bridges.",
+}
+
+
+def old_store(root: Path) -> None:
+    """Version 1: one document for the user, one for an agent."""
+    ann = root / "users" / "ann"
+    (ann / "agents/coder").mkdir(parents=True)
+    (ann / "memory.json").write_bytes(as_json(v1_document(v1_fact(), work="Surveys bridges.")))
+    other = v1_document(v1_fact("fact_2", "Prefers tabs."))
+    (ann / "agents/coder/memory.json").write_bytes(as_json(other))
+    (ann / "agents/coder/config.yaml").write_text("model: none\n")
+
+
+def migrate(engine: DeerMem) -> object:
+    """The whole user."""
+    report = engine.migrate(["ann"])
+    failed = [problem for user in report.users if user.outcome == "failed" for problem in user.problems]
+    if failed:
+        raise DeerMemError(failed[0])
+    return report
+
+
+def undo_journal(root: Path) -> None:
+    """DeerFlow died in a write: f_a is overwritten, f_z is new, memory.json is one further."""
+    base(root)
+    ann = root / "users" / "ann"
+    fact = next((ann / "agents/__default__/facts").rglob("f_a.md"))
+    backups = ann / ".recovery" / "op1"
+    backups.mkdir(parents=True)
+    shutil.copy(fact, backups / "f_a.md")
+    shutil.copy(ann / "memory.json", backups / "memory.json")
+    fact.write_bytes(fact.read_bytes().replace(b"coffee", b"cocoa"))
+    with opened(root / "spare") as engine:
+        new = engine.memory("ann").apply(ChangeSet([Draft(content="Half of a write.", id="f_z")]))
+        assert new.facts
+        text = engine.memory("ann").path("f_z").read_bytes()
+        where = engine.memory("ann").path("f_z").relative_to(root / "spare/users/ann")
+    shutil.rmtree(root / "spare")
+    (ann / where).parent.mkdir(exist_ok=True)
+    (ann / where).write_bytes(text)
+    document = json.loads((ann / "memory.json").read_text())
+    (ann / "memory.json").write_text(json.dumps({**document, "revision": document["revision"] + 1}))
+    said = {
+        "operationId": "op1",
+        "state": "prepared",
+        "factIds": ["f_a", "f_z"],
+        "oldEntries": {"f_a": {"path": fact.relative_to(ann).as_posix()}},
+        "expectedRevision": document["revision"],
+        "agentName": None,
+    }
+    (ann / ".memory.journal.json").write_text(json.dumps(said))
+
+
+def killed_at(act: Callable[[DeerMem], object], words: str, more: int) -> Callable[[Path], None]:
+    """The base store with an operation killed some calls after the first call of that name."""
+
+    def prepare(root: Path) -> None:
+        base(root)
+        copy = root.with_name(root.name + "-dry")
+        shutil.copytree(root, copy)
+        dry = FaultyFiles()
+        with opened(copy, dry) as engine:
+            act(engine)
+        shutil.rmtree(copy)
+        at = next(number for number, call in enumerate(dry.calls) if words in call) + more
+        with suppress(Killed):
+            act(opened(root, FaultyFiles(Fault(at, "kill"))))
+
+    return prepare
+
+
+def next_create(engine: DeerMem) -> object:
+    """What the next holder of the lock came for."""
+    return engine.memory("ann", "coder").apply(ChangeSet([Draft(content="Came later.", id="g_9")]))
+
+
+LATER = {"coder/g_9": "Came later."}
+SUMMARIES = {"work_context": "Surveys tunnels.", "top_of_mind": "The strait."}
+SAID = {f"summary/{name}": text for name, text in SUMMARIES.items()}
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation("first", create, {"__default__/g_1": "Plays the oboe."}, {}, nothing),
+        Operation("create", create, {**BASE, "__default__/g_1": "Plays the oboe."}),
+        Operation("update", update, {**BASE, "__default__/f_a": "Now drinks tea."}),
+        Operation("delete", delete, without("__default__/f_d")),
+        Operation("six", six, SIX),
+        Operation("import", lambda e: e.memory("ann").import_document(DOCUMENT), {**BASE, **IMPORTED}),
+        Operation(
+            "replace", lambda e: e.memory("ann").import_document(DOCUMENT, replace=True), {**CODER, **IMPORTED}
+        ),
+        Operation("summaries", lambda e: e.memory("ann").update_summaries(SUMMARIES), {**BASE, **SAID}),
+        Operation("clear", lambda e: e.memory("ann").clear(), {**CODER, "summary/work_context": "Surveys bridges."}),
+        Operation("clear-user", lambda e: e.clear("ann"), {}),
+        Operation(
+            "evict",
+            evict,
+            {key: text for key, text in {**BASE, **FULL}.items() if key != "__default__/h_0"}
+            | {"__default__/g_1": "Plays the oboe."},
+            {**BASE, **FULL},
+            full,
+            cap=10,
+        ),
+        Operation("migrate", migrate, OLD, OLD, old_store, due=True),
+        Operation("undo", next_create, {**BASE, **LATER}, BASE, undo_journal, due=True),
+        Operation("sealed", next_create, {**SIX, **LATER}, SIX, killed_at(six, "flush record", 4)),
+        Operation("unswapped", next_create, {**SIX, **LATER}, SIX, killed_at(six, "flush record", 1)),
+        Operation(
+            "leftover",
+            next_create,
+            {**BASE, **LATER, "__default__/g_1": "Plays the oboe."},
+            {**BASE, "__default__/g_1": "Plays the oboe."},
+            killed_at(create, "rename new g_1", 1),
+        ),
+    )
+}
+
+
+# --- what is there
+
+
+def state(engine: DeerMem, agents: Iterable[str] = AGENTS) -> State:
+    """The store as its readers see it: lists, single facts, a search, documents and summaries must agree."""
+    seen: State = {}
+    for agent in agents:
+        memory = engine.memory("ann", agent_of(agent))
+        listed = {fact.id: fact.content for fact in memory.list()}
+        document = memory.document()
+        facts = document["facts"]
+        assert isinstance(facts, list)
+        assert {item["id"]: item["content"] for item in facts} == listed  # type: ignore[index, call-overload]
+        for fact_id, content in listed.items():
+            assert memory.get(fact_id).content == content
+            hits = memory.search(f'"{content.split()[-1]}"', top_k=20)
+            assert fact_id in {hit.fact.id for hit in hits}
+        seen |= {f"{agent}/{fact_id}": content for fact_id, content in listed.items()}
+    summaries = engine.memory("ann").summaries()
+    for name in ("work_context", "top_of_mind"):
+        if summaries.section(name).summary:
+            seen[f"summary/{name}"] = summaries.section(name).summary
+    return seen
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """Every file that is memory or a host's, by path: nothing operational or derived, no sidecars."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        hidden = any(part in name for part in ("/.journal/", "/.retrieval/", "/.metadata/", ".lock", "/.recovery/"))
+        if path.is_file() and not hidden and path.name != ".memory.journal.json":
+            found[name] = path.read_bytes()
+    return found
+
+
+def revision(root: Path) -> int:
+    """The shared revision that memory.json says; 0 where there is none, or an old one without."""
+    path = root / "users/ann/memory.json"
+    document = json.loads(path.read_bytes()) if path.exists() else {}
+    return int(document.get("revision", 0))
+
+
+def journal(root: Path) -> set[str]:
+    """The names below ann's journal that are none of the three that stay."""
+    folder = root / "users/ann/.journal"
+    return {path.name for path in folder.iterdir()} - KEPT if folder.is_dir() else set()
+
+
+class Scene:
+    """One operation with its store before and after; makes fresh copies of the one before."""
+
+    def __init__(self, operation: Operation, folder: Path) -> None:
+        self.operation = operation
+        self.folder = folder
+        self.template = folder / "template"
+        self.template.mkdir(parents=True)
+        operation.prepare(self.template)
+        self.tree_before = tree(self.template)
+        self.revision = revision(self.template)
+        done = self.copy("done")
+        self.dry = FaultyFiles()
+        with self.opened(done, self.dry) as engine:
+            operation.act(engine)
+        with self.opened(done) as engine:
+            assert state(engine) == operation.after
+        self.tree_after = tree(done)
+
+    def copy(self, name: str) -> Path:
+        """A fresh copy of the store before."""
+        target = self.folder / name
+        shutil.copytree(self.template, target, symlinks=True)
+        return target
+
+    def opened(self, root: Path, files: Files | None = None, *, retrieval: str = "") -> DeerMem:
+        """An engine as this operation needs it."""
+        return opened(root, files, cap=self.operation.cap, retrieval=retrieval)
+
+    @property
+    def allowed(self) -> list[State]:
+        """What a reader may see after a stop."""
+        return [self.operation.after] if self.operation.name == "migrate" else [
+            self.operation.before, self.operation.after
+        ]
+
+    def judge(
+        self, root: Path, allowed: list[State] | None = None, *, conflicts: bool = False, counted: bool = True
+    ) -> State:
+        """Opens the store, reads, writes twice; fails where a promise is broken. Returns what was read.
+
+        `conflicts`: whether conflict copies and files set aside may lie there. `counted`: whether the shared
+        revision must not have gone back.
+        """
+        stopped_at = revision(root)
+        with self.opened(root) as reader:
+            seen = state(reader)
+            assert seen in (self.allowed if allowed is None else allowed), seen
+            writer = reader.memory("ann", "writer")
+            writer.apply(ChangeSet([Draft(content="The next write.", id="w_1")]))
+            assert state(reader) == {**seen, "writer/w_1": "The next write."}
+            self.compare_files(root)
+            if counted:
+                assert revision(root) > max(self.revision, stopped_at)
+            writer.apply(ChangeSet([Draft(content="One more.", id="w_2")]))
+            left = journal(root)
+            assert {name for name in left if not name.startswith(("conflict.", "set-aside."))} == set()
+            assert conflicts or self.operation.name == "undo" or not left, left
+            assert [finding for finding in reader.check("ann") if finding.severity == "error"] == []
+        return seen
+
+    def compare_files(self, root: Path) -> None:
+        """Every file is what it was before or what it is after, byte for byte; memory.json has moved on."""
+        ours = {name for name in tree(root) if "/agents/writer/" not in name}
+        for name in (ours | self.tree_before.keys() | self.tree_after.keys()) - {"users/ann/memory.json"}:
+            found = tree(root).get(name) if name not in ours else (root / name).read_bytes()
+            assert found in (self.tree_before.get(name), self.tree_after.get(name)), name
