@@ -36,15 +36,25 @@ if TYPE_CHECKING:
     from deermem.model.fact import Draft as Draft
     from deermem.model.fact import Fact as Fact
     from deermem.model.fact import Source as Source
+    from deermem.model.records import Absence as Absence
     from deermem.model.records import BucketStats as BucketStats
+    from deermem.model.records import ExplainedHit as ExplainedHit
+    from deermem.model.records import Explanation as Explanation
+    from deermem.model.records import FactText as FactText
     from deermem.model.records import Finding as Finding
     from deermem.model.records import IndexReport as IndexReport
     from deermem.model.records import MigrationReport as MigrationReport
+    from deermem.model.records import Prepared as Prepared
+    from deermem.model.records import QueryReading as QueryReading
+    from deermem.model.records import SearchFilter as SearchFilter
     from deermem.model.records import SearchHit as SearchHit
     from deermem.model.records import Stats as Stats
+    from deermem.model.records import TermMatch as TermMatch
     from deermem.model.records import UserMigration as UserMigration
     from deermem.model.summaries import Section as Section
     from deermem.model.summaries import Summaries as Summaries
+    from deermem.service.ports import Retrieval as Retrieval
+    from deermem.service.ports import Scored as Scored
 
 _HOMES = {
     "config": "Settings",
@@ -56,8 +66,12 @@ _HOMES = {
     "memory": "Memory",
     "model.changes": "ABSENT Amend ChangeSet Commit Delete Upsert",
     "model.fact": "Draft Fact Source",
-    "model.records": "BucketStats Finding IndexReport MigrationReport SearchHit Stats UserMigration",
+    "model.records": (
+        "Absence BucketStats ExplainedHit Explanation FactText Finding IndexReport MigrationReport Prepared "
+        "QueryReading SearchFilter SearchHit Stats TermMatch UserMigration"
+    ),
     "model.summaries": "Section Summaries",
+    "service.ports": "Retrieval Scored",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from deermem.errors import InvalidInput
 
 ROOT_VARIABLE: Final = "DEERMEM_DATA_DIR"
+_FACTORY_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _MANIFEST_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\.json")
 _log = logging.getLogger("deermem")
 
@@ -27,8 +28,9 @@ class Settings:
     """How an engine behaves; every bound is checked when one is made (InvalidInput names the setting).
 
     `root` None means $DEERMEM_DATA_DIR, else ~/.deermem. `max_facts` is per agent bucket, 0 for no limit.
-    `retrieval_adapter` is "fts5", or "" for substring search only. `index_root` keeps the derived index
-    outside the root. `mode` "tool" injects summaries only.
+    `retrieval_adapter` is "fts5", "" for substring search only, or "package.module:factory" for a retrieval of
+    one's own (`docs/search.md`). `index_root` keeps the derived index outside the root. `mode` "tool" injects
+    summaries only.
     """
 
     root: str | None = None
@@ -58,8 +60,9 @@ class Settings:
             )
         if self.mode not in ("middleware", "tool"):
             raise InvalidInput(f"setting mode is {self.mode!r}", hint='give "middleware" or "tool"')
-        if self.retrieval_adapter not in ("fts5", ""):
-            raise InvalidInput(f"setting retrieval_adapter is {self.retrieval_adapter!r}", hint='give "fts5" or ""')
+        if self.retrieval_adapter not in ("fts5", "") and not _names_a_factory(self.retrieval_adapter):
+            hint = 'give "fts5", "", or "package.module:factory"'
+            raise InvalidInput(f"setting retrieval_adapter is {self.retrieval_adapter!r}", hint=hint)
         if isinstance(self.guaranteed_categories, str):
             raise InvalidInput("setting guaranteed_categories is a string", hint="give a list of category words")
         object.__setattr__(self, "guaranteed_categories", tuple(self.guaranteed_categories))
@@ -78,3 +81,7 @@ class Settings:
         """The absolute root folder; it need not exist."""
         chosen = self.root or os.environ.get(ROOT_VARIABLE) or os.path.join("~", ".deermem")
         return os.path.abspath(os.path.expanduser(chosen))
+
+
+def _names_a_factory(name: object) -> bool:
+    return isinstance(name, str) and _FACTORY_NAME.fullmatch(name) is not None

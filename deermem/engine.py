@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 from deermem.clock import Clock, utc_now
 from deermem.config import Settings
@@ -20,10 +20,11 @@ from deermem.migrate.run import MigrationStep
 from deermem.model.changes import Commit
 from deermem.model.records import (
     BucketStats,
+    Filters,
     Finding,
     IndexReport,
     MigrationReport,
-    SearchFilter,
+    Prepared,
     SearchHit,
     Stats,
     UserMigration,
@@ -33,7 +34,11 @@ from deermem.policy.prompt_block import Budget
 from deermem.service.user import UserContext
 from deermem.service.view import UserView
 from deermem.store.files import Files
-from deermem.store.layout import Layout, check_root
+from deermem.store.folding import refuse_folded
+from deermem.store.layout import Layout, UserPaths, check_root
+
+if TYPE_CHECKING:
+    from deermem.service.ports import Retrieval, RetrievalFactory
 
 _OPEN_USERS: Final = 64
 _engines: weakref.WeakSet[DeerMem] = weakref.WeakSet()
@@ -44,7 +49,7 @@ class DeerMem:
     """One root of memories. A context manager; safe for threads and across fork; `close()` may be called twice.
 
     `root` None: settings.root, else $DEERMEM_DATA_DIR, else ~/.deermem. Nothing is created before the first
-    write. Raises InvalidInput for a root that is a file.
+    write. Raises InvalidInput for a root that is a file, and for a retrieval adapter that can't be imported.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class DeerMem:
         self._lock = threading.Lock()
         self._contexts: OrderedDict[str | None, UserContext] = OrderedDict()
         self._closed = False
+        self._factory = self._adapter_factory()
         _engines.add(self)
 
     # --- life cycle
@@ -85,7 +91,7 @@ class DeerMem:
         with self._lock:
             self._closed = True
             while self._contexts:
-                self._contexts.popitem()[1].view.close()
+                self._contexts.popitem()[1].close()
 
     def _start_over(self) -> None:
         """In a forked child: the parent's connections and locks stay the parent's."""
@@ -101,23 +107,39 @@ class DeerMem:
             found = self._contexts.pop(user_id, None) or self._open(user_id)
             self._contexts[user_id] = found
             if len(self._contexts) > _OPEN_USERS:
-                self._contexts.popitem(last=False)[1].view.close()
+                self._contexts.popitem(last=False)[1].close()
             return found
 
     def _open(self, user_id: str | None) -> UserContext:
         step = self._migration(Scope.of(user_id))
+        if user_id is not None:
+            refuse_folded(self._files, step.paths.folder)
         return UserContext(
             user_id=user_id,
             paths=step.paths,
             files=self._files,
-            view=UserView(
-                self._files, step.paths, user_id, self._clock, indexed=self.settings.retrieval_adapter == "fts5"
-            ),
+            view=UserView(self._files, step.paths, user_id, self._clock, indexed=self.settings.retrieval_adapter != ""),
             clock=self._clock,
             migration=step,
             lock_timeout=self.settings.file_lock_timeout_seconds,
             max_facts=self.settings.max_facts,
+            adapter=self._adapter(step.paths),
         )
+
+    def _adapter_factory(self) -> RetrievalFactory | None:
+        name = self.settings.retrieval_adapter
+        if name in ("fts5", ""):
+            return None
+        from deermem.service.retrieval import load_factory
+
+        return load_factory(name)
+
+    def _adapter(self, paths: UserPaths) -> Retrieval | None:
+        if self._factory is None:
+            return None
+        from deermem.service.retrieval import AdapterRetrieval
+
+        return AdapterRetrieval(self._factory, paths, self.settings)
 
     def _migration(self, scope: Scope) -> MigrationStep:
         folder = scope.user_folder
@@ -156,14 +178,22 @@ class DeerMem:
         return clear(self.context(self._scope(user_id).user_id), None, summaries=True)
 
     def search(
-        self, user_id: str | None, text: str, agents: Iterable[str] | None = None, top_k: int = 5
+        self,
+        user_id: str | None,
+        text: str,
+        agents: Iterable[str] | None = None,
+        top_k: int = 5,
+        **narrow: Unpack[Filters],
     ) -> list[SearchHit]:
-        """The best facts over several agents of one user (None: all); each hit names its agent."""
-        from deermem.service.recall import recall
+        """The best facts over several agents of one user (None: all); each hit names its agent.
+
+        Filters are those of `Memory.search`.
+        """
+        from deermem.service.recall import filters, recall
 
         scope = self._scope(user_id)
         names = self.agents(user_id) if agents is None else [normalize_agent(name) for name in agents]
-        return recall(self.context(scope.user_id), names, text, where=SearchFilter(), top_k=top_k)
+        return recall(self.context(scope.user_id), names, text, where=filters(narrow), top_k=top_k)
 
     def _scope(self, user_id: str | None, agent_name: str | None = None) -> Scope:
         if user_id is None and self.settings.strict_user_scope:
@@ -188,11 +218,33 @@ class DeerMem:
             size += user.paths.index.stat().st_size if user.paths.index.is_file() else 0
         return Stats(root=str(self.root), users=users, buckets=tuple(buckets), index_bytes=size)
 
-    def check(self, user_id: str | None = None) -> list[Finding]:
-        """What is wrong or waits for a person, of one user or of all; changes nothing."""
-        from deermem.service.check import check
+    def check(self, user_id: str | None = None, fix: bool = False) -> list[Finding]:
+        """What is wrong or waits for a person, of one user or of all.
 
-        return [finding for _, user in self._each(user_id) for finding in check(user)]
+        Changes nothing; with `fix`, what is safe to mend is mended, under the lock, and comes back as fixed. A copy
+        of every file that a mend touches is kept below `.journal/`.
+        """
+        from deermem.service.check import check, closed
+        from deermem.service.check_store import check_store
+        from deermem.service.mend import mend
+
+        look = mend if fix else check
+        place = None if user_id is None else self._layout.of(self._scope(user_id)).folder
+        findings = check_store(self._layout, place.name if place is not None else None)
+        if place is not None and any(finding.path == str(place) for finding in findings):
+            # A link is no user: there is nothing more to look at.
+            return findings
+        try:
+            findings += [finding for _, user in self._each(user_id) for finding in look(user)]
+        except PermissionError as error:
+            findings.append(closed(str(error.filename)))
+        return list(dict.fromkeys(findings))
+
+    def init(self, git: bool = False) -> Prepared:
+        """Makes the root where there is none and, with `git`, tells git what must not travel; runs no git."""
+        from deermem.service.prepare import prepare
+
+        return prepare(self._files, self.root, git=git)
 
     def reindex(self, user_id: str | None = None) -> IndexReport:
         """Builds the index again from the files, of one user or of all; files that can't be read are counted."""
@@ -200,7 +252,7 @@ class DeerMem:
 
         reports = [reindex(user) for _, user in self._each(user_id)]
         return IndexReport(
-            supported=self.settings.retrieval_adapter == "fts5" and all(report.supported for report in reports),
+            supported=self.settings.retrieval_adapter != "" and all(report.supported for report in reports),
             indexed=sum(report.indexed for report in reports),
             failed=sum(report.failed for report in reports),
             users=len(reports),
@@ -251,7 +303,7 @@ class DeerMem:
             try:
                 yield name or None, user
             finally:
-                user.view.close()
+                user.close()
 
 
 def _after_fork() -> None:

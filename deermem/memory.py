@@ -6,12 +6,12 @@ import builtins
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from deermem.errors import InvalidInput
 from deermem.model.changes import Amend, ChangeSet, Commit, Delete, Expected, Upsert
 from deermem.model.fact import DEFAULT_CATEGORY, DEFAULT_CONFIDENCE, Draft, Fact, Source, check_id
-from deermem.model.records import SearchFilter, SearchHit
+from deermem.model.records import Explanation, FactText, Filters, SearchHit
 from deermem.model.scope import Scope
 from deermem.model.summaries import Summaries
 from deermem.model.values import JsonObject, JsonValue
@@ -133,6 +133,30 @@ class Memory:
 
         return path_of(self._user, self.scope.agent, check_id(fact_id))
 
+    # --- whole files, as an editor handles them
+
+    def text(self, fact_id: str) -> FactText:
+        """A fact's file, to be edited, and the version that it has; raises FactNotFound and Corruption."""
+        from deermem.service.edit import fact_text
+
+        return fact_text(self._user, self.scope.agent, check_id(fact_id))
+
+    def write_text(self, fact_id: str, text: bytes, expected: Expected = None) -> Fact:
+        """Makes an edited text the fact's file; comments, order and own keys are as the text has them.
+
+        Raises InvalidInput that names line and mend, FactNotFound, and FactConflict where the fact isn't the
+        `expected` one any more.
+        """
+        from deermem.service.edit import write_text
+
+        return write_text(self._user, self.scope.agent, check_id(fact_id), text, expected)
+
+    def add_text(self, text: bytes) -> Fact:
+        """Stores a new fact from a file's text, front matter or not. Raises as `add`; InvalidInput names the line."""
+        from deermem.service.edit import add_text
+
+        return add_text(self._user, self.scope.agent, text)
+
     # --- finding
 
     def search(  # noqa: PLR0913 - the public signature
@@ -150,16 +174,26 @@ class Memory:
 
         `since` and `until` compare with the time of the last change; a naive datetime is UTC.
         """
-        from deermem.service.recall import narrowed, recall
+        from deermem.service.recall import filters, recall
 
-        where = SearchFilter(
-            category=category,
-            topics=tuple(topics or ()),
-            source_thread=source_thread,
-            since=since,
-            until=until,
-        )
-        return recall(self._user, [self.scope.agent], text, where=narrowed(where), top_k=top_k)
+        narrow = Filters(category=category, topics=topics, source_thread=source_thread, since=since, until=until)
+        return recall(self._user, [self.scope.agent], text, where=filters(narrow), top_k=top_k)
+
+    def count(self, text: str, **narrow: Unpack[Filters]) -> int:
+        """How many facts `search` would find without a limit; filters as there, expired facts don't count."""
+        from deermem.service.recall import filters, total
+
+        return total(self._user, [self.scope.agent], text, where=filters(narrow))
+
+    def explain(self, text: str, top_k: int = 5, *, why: str | None = None, **narrow: Unpack[Filters]) -> Explanation:
+        """What `search` finds and how each score came about; filters as there.
+
+        `why` is a fact's id: the answer says what keeps it from the hits.
+        """
+        from deermem.service.explain import explain
+        from deermem.service.recall import filters
+
+        return explain(self._user, self.scope.agent, text, where=filters(narrow), top_k=top_k, why=why)
 
     def context(self) -> str:
         """The block for the prompt, within the token budget: summaries and facts, escaped, one line a fact."""

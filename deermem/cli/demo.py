@@ -30,8 +30,8 @@ _AFTER_EDIT: Final = "周四晚上 (Thursday night)"
 @pass_invocation
 def demo(invocation: Invocation, keep: str | None) -> None:
     """Show in a minute what deermem does, on a sample store of its own."""
-    if invocation.root or invocation.user or invocation.agent:
-        raise click.UsageError("demo has users and a store of its own; leave --root, --user and --agent out")
+    if invocation.root or invocation.index_root or invocation.user or invocation.agent:
+        raise click.UsageError("demo has users and a store of its own; leave --root, --user, --agent and the like out")
     program = click.get_current_context().find_root().command
     if keep is not None:
         _tour(_Stage(program, _new_folder(keep), kept=True), invocation)

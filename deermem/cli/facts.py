@@ -1,37 +1,35 @@
-"""Facts one at a time: add, search, list, show, update, delete."""
+"""Facts one at a time: add, list, show, update, delete."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
-from deermem.cli.input import confidence_option, expectation, since_option, text_or_stdin, until_option
+from deermem.cli.edit import add_in_editor
+from deermem.cli.input import (
+    STANDARD_STREAM,
+    confidence_option,
+    expectation,
+    text_or_stdin,
+)
 from deermem.cli.invocation import Command, Invocation, pass_invocation
 from deermem.cli.output import emit, fact_object, note, say, table
 from deermem.clock import format_timestamp
-from deermem.model.fact import DEFAULT_CATEGORY, DEFAULT_CONFIDENCE, Fact
+from deermem.model.fact import DEFAULT_CATEGORY, DEFAULT_CONFIDENCE, Draft, Fact
 
 if TYPE_CHECKING:
     from deermem.memory import Memory
     from deermem.model.changes import Commit
-    from deermem.model.records import SearchHit
 
 
 class _New(TypedDict):
     category: str
     confidence: float
     topics: tuple[str, ...]
-
-
-class _Filters(TypedDict):
-    category: str | None
-    topics: tuple[str, ...]
-    source_thread: str | None
-    since: datetime | None
-    until: datetime | None
+    source: str | None
+    expected_valid_days: int | None
 
 
 class _Changes(TypedDict):
@@ -41,7 +39,7 @@ class _Changes(TypedDict):
 
 
 @click.command("add", cls=Command)
-@click.argument("text")
+@click.argument("text", required=False)
 @click.option(
     "--category", default=DEFAULT_CATEGORY, show_default=True, metavar="WORD", help="What kind of fact it is."
 )
@@ -55,56 +53,28 @@ class _Changes(TypedDict):
 )
 @click.option("--topic", "topics", multiple=True, metavar="WORD", help="A topic; may be given several times.")
 @click.option("--source", metavar="THREAD", help="The conversation it comes from; else it counts as written by hand.")
-@click.option("--valid-days", type=int, metavar="N", help="After how many days it should be looked at again.")
+@click.option(
+    "--valid-days",
+    "expected_valid_days",
+    type=int,
+    metavar="N",
+    help="After how many days it should be looked at again.",
+)
+@click.option("--edit", "in_editor", is_flag=True, help="Write it in $VISUAL or $EDITOR; TEXT may be left out.")
 @pass_invocation
-def add(invocation: Invocation, text: str, source: str | None, valid_days: int | None, **options: Unpack[_New]) -> None:
+def add(invocation: Invocation, text: str | None, in_editor: bool, **options: Unpack[_New]) -> None:
     """Store TEXT as a new fact; - reads it from standard input."""
-    content = text_or_stdin(text)
+    if text is None and not in_editor:
+        raise click.UsageError("no TEXT is given; give it, - for standard input, or --edit")
+    if text == STANDARD_STREAM and in_editor:
+        raise click.UsageError("--edit needs the terminal, so the text can't come from standard input; leave - out")
+    content = text_or_stdin(text or "")
     with invocation.memory() as memory:
-        fact = memory.add(content, source=source, expected_valid_days=valid_days, **options)
+        if in_editor:
+            fact = add_in_editor(invocation, memory, Draft(content=content, **options))
+        else:
+            fact = memory.add(content, **options)
     _answer(invocation, "added", fact)
-
-
-@click.command("search", cls=Command)
-@click.argument("words", nargs=-1, required=True, metavar="TEXT")
-@click.option("-k", "--top-k", type=click.IntRange(min=1), default=5, show_default=True, help="How many at most.")
-@click.option("--category", metavar="WORD", help="Only facts of this category.")
-@click.option("--topic", "topics", multiple=True, metavar="WORD", help="Only facts with this topic.")
-@click.option("--thread", "source_thread", metavar="ID", help="Only facts from this conversation.")
-@click.option("--since", callback=since_option, metavar="TIME", help="Only facts changed at this time or later.")
-@click.option("--until", callback=until_option, metavar="TIME", help="Only facts changed at this time or earlier.")
-@click.option("--all-agents", is_flag=True, help="Search what all agents of the user know.")
-@pass_invocation
-def search(
-    invocation: Invocation, words: tuple[str, ...], top_k: int, all_agents: bool, **filters: Unpack[_Filters]
-) -> None:
-    """Find the facts that say most about TEXT, the best first."""
-    text = " ".join(words)
-    if all_agents:
-        if any(filters.values()):
-            raise click.UsageError("--all-agents takes no filter; leave the filter out or name one --agent")
-        hits = _search_all_agents(invocation, text, top_k)
-    else:
-        with invocation.memory() as memory:
-            hits = memory.search(text, top_k, **filters)
-    _print_hits(invocation, hits, with_agent=all_agents)
-
-
-def _search_all_agents(invocation: Invocation, text: str, top_k: int) -> list[SearchHit]:
-    invocation.refuse_agent("--all-agents names them all")
-    with invocation.engine() as engine:
-        return engine.search(invocation.user, text, agents=None, top_k=top_k)
-
-
-def _print_hits(invocation: Invocation, hits: Sequence[SearchHit], *, with_agent: bool) -> None:
-    if invocation.json:
-        emit(hits)
-        return
-    if not hits:
-        note("nothing found")
-    for hit in hits:
-        say("  ".join([*([hit.agent] if with_agent else []), *_columns(hit.fact)]))
-        say(f"    {' '.join(hit.snippet.split())}")
 
 
 @click.command("list", cls=Command)
@@ -119,7 +89,7 @@ def list_facts(invocation: Invocation, category: str | None, limit: int | None, 
     if invocation.json:
         emit(facts)
     elif facts:
-        table([_columns(fact) for fact in facts])
+        table([columns(fact) for fact in facts])
     else:
         note("no facts")
 
@@ -215,13 +185,13 @@ def _answer(invocation: Invocation, verb: str, fact: Fact) -> None:
         say(f"{verb} {fact.id}: {fact.title}")
 
 
-def _columns(fact: Fact) -> tuple[str, str, str, str]:
+def columns(fact: Fact) -> tuple[str, str, str, str]:
+    """A fact on one line: id, category, confidence, title."""
     return fact.id, fact.category, f"{fact.confidence:.2f}", fact.title
 
 
 COMMANDS: Final[dict[str, click.Command]] = {
     "add": add,
-    "search": search,
     "list": list_facts,
     "show": show,
     "update": update,

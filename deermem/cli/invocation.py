@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Invocation:
-    """Filled while the options are parsed. `root` None is the default root, `user` None the no-user root."""
+    """Filled while the options are parsed.
+
+    `root` None is the default root, `user` None the no-user root; `index_root` None keeps the index in the store.
+    """
 
     root: str | None = None
+    index_root: str | None = None
     user: str | None = None
     agent: str | None = None
     json: bool = False
@@ -26,9 +30,10 @@ class Invocation:
     @contextmanager
     def engine(self) -> Iterator[DeerMem]:
         """The engine over the root, closed at the end."""
+        from deermem.config import Settings
         from deermem.engine import DeerMem
 
-        with DeerMem(self.root) as engine:
+        with DeerMem(self.root, Settings(index_root=self.index_root)) as engine:
             yield engine
 
     @contextmanager
@@ -62,6 +67,7 @@ def _option(name: str, metavar: str | None, text: str) -> click.Option:
 
 _AIM: Final = (
     _option("--root", "DIR", "The store; else $DEERMEM_DATA_DIR, else ~/.deermem."),
+    _option("--index-root", "DIR", "Where the search index is kept; else inside the store."),
     _option("--user", "ID", "Whose memory; without it the no-user root."),
     _option("--agent", "NAME", "Which agent's facts; without it the default ones."),
     _option("--json", None, "Print one JSON document and nothing else on standard output."),

@@ -39,25 +39,30 @@ def _index_line(report: IndexReport) -> str:
 
 @click.command("check", cls=Command)
 @click.option("--all", "everyone", is_flag=True, help="Every user; so it is too where none is named.")
+@click.option(
+    "--fix", is_flag=True, help="Mend what needs nobody's judgement; a copy of each file is kept in .journal/."
+)
 @pass_invocation
-def check(invocation: Invocation, everyone: bool) -> int:
-    """Look for files that can't be served and for whatever else is not in order; changes nothing."""
+def check(invocation: Invocation, everyone: bool, fix: bool) -> int:
+    """Look for files that can't be served and for whatever else is not in order; changes nothing without --fix."""
     user = _whose(invocation, everyone)
     with invocation.engine() as engine:
-        findings = engine.check(user)
+        findings = engine.check(user, fix=fix)
     if invocation.json:
         emit(findings)
     else:
         for finding in findings:
             say(one_line(str(finding)))
         say(_verdict(findings))
-    return 1 if any(finding.severity == "error" for finding in findings) else 0
+    return 1 if any(finding.severity == "error" and not finding.fixed for finding in findings) else 0
 
 
 def _verdict(findings: Sequence[Finding]) -> str:
-    found = Counter(finding.severity for finding in findings)
+    found = Counter(finding.severity for finding in findings if not finding.fixed)
     parts = (count(found["error"], "error"), count(found["warning"], "warning"), count(found["info"], "note"))
-    return ", ".join(parts) if findings else "everything is in order"
+    left = ", ".join(parts) if found else "everything is in order"
+    fixed = sum(finding.fixed for finding in findings)
+    return f"{left}; {fixed} fixed" if fixed else left
 
 
 @click.command("stats", cls=Command)

@@ -6,8 +6,10 @@ Both are metadata about facts, never content, and derived: a damaged one is read
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from datetime import datetime
 
+from deermem.clock import parse_timestamp
 from deermem.model.values import JsonObject, JsonValue
 
 
@@ -34,6 +36,40 @@ def audit_without(data: bytes | None, ids: Collection[str]) -> bytes | None:
     said = _load(data)
     kept = _without(said, ids)
     return encode(kept) if kept != said else None
+
+
+def usage_times(data: bytes | None) -> dict[str, datetime | None]:
+    """Fact id → when it was last used, None where the file doesn't tell."""
+    usage = decode_usage(data)
+    return {key: _moment(value.get("lastAccessedAt")) for key, value in usage.items() if isinstance(value, dict)}
+
+
+def audit_times(data: bytes | None) -> dict[str, datetime]:
+    """Fact id → the last decision that names it; decisions without a time of their own say nothing."""
+    found: dict[str, datetime] = {}
+    for fact_id, when in _mentions(_load(data), None):
+        found[fact_id] = max(when, found.get(fact_id, when))
+    return found
+
+
+def _mentions(value: JsonValue, when: datetime | None) -> Iterator[tuple[str, datetime]]:
+    """Ids with the time of the entry that they stand in."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _mentions(item, when)
+    if not isinstance(value, dict):
+        return
+    stamps = [_moment(item) for key, item in value.items() if key.lower().endswith(("at", "time", "timestamp"))]
+    when = max((stamp for stamp in stamps if stamp is not None), default=when)
+    for key, item in value.items():
+        named = [item] if key in ("id", "factId") else item if key.lower().endswith("ids") else ()
+        if when is not None and isinstance(named, list):
+            yield from ((name, when) for name in named if isinstance(name, str))
+        yield from _mentions(item, when)
+
+
+def _moment(value: JsonValue) -> datetime | None:
+    return parse_timestamp(value) if isinstance(value, str) else None
 
 
 def _without(value: JsonValue, ids: Collection[str]) -> JsonValue:

@@ -12,19 +12,31 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from deermem.index import schema
-from deermem.index.rows import COLUMNS, LOAD, Row, from_sql, to_sql
+from deermem.index.rows import (
+    COLUMNS,
+    LOAD,
+    Row,
+    SqlValue,
+    from_sql,
+    path_from_sql,
+    sql_path,
+    sql_stamp,
+    to_sql,
+)
 from deermem.index.tokens import index_text
+from deermem.model.fact import Fact
 from deermem.policy.capacity import Ranked
 
-_PUT: Final = (
-    f"INSERT INTO files ({COLUMNS}, rev, length) VALUES ({', '.join('?' * (COLUMNS.count(',') + 3))}) "
-    "ON CONFLICT (agent, path) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in (*COLUMNS.split(", ")[2:], "rev", "length"))
-    + " RETURNING id"
+_NAMES: Final = ("id", *COLUMNS.split(", "), "rev", "length")
+_PUT: Final = f"INSERT OR REPLACE INTO files ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"
+_KNOWN: Final = "SELECT path, id, hash, fact IS NOT NULL, problem IS NOT NULL FROM files WHERE agent = ?"
+_RESTAMP: Final = (
+    "UPDATE files SET dev = ?, ino = ?, size = ?, mtime_ns = ?, ctime_ns = ?, looked_ns = ?, rev = ? WHERE id = ?"
 )
+_MANY: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +65,9 @@ class Pulled:
 class Catalogue:
     """One open database. Not for two threads at once; whoever holds it brings the lock."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, wal: bool = True) -> None:
         self.path = path
-        self.connection = schema.connect(path)
+        self.connection = schema.connect(path, wal=wal)
         status = os.stat(path)
         self._file = (status.st_dev, status.st_ino)
         self._process = os.getpid()
@@ -79,6 +91,11 @@ class Catalogue:
         """The random mark of this database; another one means that everything was dropped meanwhile."""
         return str(self._one("SELECT value FROM meta WHERE key = 'identity'"))
 
+    def start_over(self) -> bool:
+        """Drops every row, in one transaction; true, for a result that tells it was done."""
+        schema.start_over(self.connection)
+        return True
+
     def pull(self, agent: str, since: int) -> Pulled:
         """The rows of an agent that were written after the catalogue's revision `since`."""
         connection = self.connection
@@ -98,7 +115,7 @@ class Catalogue:
 
     def paths(self, agent: str) -> set[str]:
         """The paths of all rows of an agent."""
-        return {path for (path,) in self.connection.execute("SELECT path FROM files WHERE agent = ?", (agent,))}
+        return set(self._paths("SELECT path FROM files WHERE agent = ?", (agent,)))
 
     def push(
         self,
@@ -122,8 +139,7 @@ class Catalogue:
             rev = self._rev() + 1
             for agent, path in gone:
                 self._remove(agent, path)
-            for row in rows:
-                self._put(row, rev)
+            self._put(rows, rev)
             if taken_in is not None:
                 values = (f"current {taken_in[0]}", str(taken_in[1]))
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
@@ -152,31 +168,48 @@ class Catalogue:
                 connection.execute(f"PRAGMA busy_timeout = {int(schema.BUSY_SECONDS * 1000)}")
         return True
 
-    def _put(self, row: Row, rev: int) -> None:
-        connection = self.connection
-        found = connection.execute(
-            "SELECT id, hash, fact IS NOT NULL FROM files WHERE agent = ? AND path = ?", (row.agent, row.path)
-        ).fetchone()
-        unchanged = found is not None and found[1] == row.hash and bool(found[2]) == (row.fact is not None)
-        if unchanged and row.problem is None:
-            connection.execute(
-                "UPDATE files SET dev = ?, ino = ?, size = ?, mtime_ns = ?, ctime_ns = ?, looked_ns = ?, rev = ? "
-                "WHERE id = ?",
-                (*row.stamp, row.looked_ns, rev, found[0]),
-            )
-            return
-        if found is not None and found[2]:
-            connection.execute("DELETE FROM words WHERE rowid = ?", (found[0],))
-        body, length = "", 0
-        if row.fact is not None:
-            body, length = index_text(row.fact.title, row.fact.content, " ".join(row.fact.topics))
-        (row_id,) = connection.execute(_PUT, (*to_sql(row), rev, length)).fetchone()
-        if row.fact is not None:
-            connection.execute("INSERT INTO words (rowid, body) VALUES (?, ?)", (row_id, body))
+    def _put(self, rows: Sequence[Row], rev: int) -> None:
+        """Rows and their words, new and changed alike; only the signature where the text is the same."""
+        known = self._known(rows)
+        next_id = int(self._one("SELECT coalesce(max(id), 0) FROM files")) + 1
+        put: list[tuple[SqlValue, ...]] = []
+        words: list[tuple[int, str]] = []
+        restamped: list[tuple[int, ...]] = []
+        replaced: list[tuple[int]] = []
+        for row in rows:
+            old = known.get((row.agent, row.path))
+            if old is not None and old.says_the_same(row):
+                restamped.append((*sql_stamp(row), row.looked_ns, rev, old.id))
+                continue
+            if old is not None and old.has_words:
+                replaced.append((old.id,))
+            row_id = old.id if old is not None else next_id
+            next_id += old is None
+            body, length = _words_of(row.fact)
+            put.append((row_id, *to_sql(row), rev, length))
+            if row.fact is not None:
+                words.append((row_id, body))
+        self.connection.executemany(_RESTAMP, restamped)
+        self.connection.executemany("DELETE FROM words WHERE rowid = ?", replaced)
+        self.connection.executemany(_PUT, put)
+        self.connection.executemany("INSERT INTO words (rowid, body) VALUES (?, ?)", words)
+
+    def _known(self, rows: Sequence[Row]) -> dict[tuple[str, str], _Known]:
+        """What is stored for these rows: asked one by one for a few, all at once for many."""
+        found: dict[tuple[str, str], _Known] = {}
+        if len(rows) < _MANY:
+            for row in rows:
+                for _, *said in self.connection.execute(f"{_KNOWN} AND path = ?", (row.agent, sql_path(row.path))):
+                    found[row.agent, row.path] = _Known(*said)
+            return found
+        for agent in {row.agent for row in rows}:
+            for path, *said in self.connection.execute(_KNOWN, (agent,)):
+                found[agent, path_from_sql(path)] = _Known(*said)
+        return found
 
     def _remove(self, agent: str, path: str) -> None:
         for row_id, has_words in self.connection.execute(
-            "SELECT id, fact IS NOT NULL FROM files WHERE agent = ? AND path = ?", (agent, path)
+            "SELECT id, fact IS NOT NULL FROM files WHERE agent = ? AND path = ?", (agent, sql_path(path))
         ).fetchall():
             if has_words:
                 self.connection.execute("DELETE FROM words WHERE rowid = ?", (row_id,))
@@ -209,12 +242,19 @@ class Catalogue:
             "ORDER BY confidence, created, fact_id LIMIT ?",
             (agent, limit),
         )
-        return [(path, Ranked(fact_id, confidence, created)) for path, fact_id, confidence, created in found]
+        return [(path_from_sql(path), Ranked(*rank)) for path, *rank in found]
+
+    def expired(self, agent: str, now: float) -> list[str]:
+        """Paths of the facts that expired by `now` (unix seconds)."""
+        return self._paths(
+            "SELECT path FROM files WHERE agent = ? AND expires IS NOT NULL AND expires <= ? ORDER BY path",
+            (agent, now),
+        )
 
     # --- small things
 
     def _paths(self, sql: str, values: tuple[object, ...]) -> list[str]:
-        return [path for (path,) in self.connection.execute(sql, values)]
+        return [path_from_sql(path) for (path,) in self.connection.execute(sql, values)]
 
     def _rev(self) -> int:
         return int(self._one("SELECT value FROM meta WHERE key = 'rev'"))
@@ -223,3 +263,22 @@ class Catalogue:
         row = self.connection.execute(sql, values).fetchone()
         found: int | str | bytes = row[0] if row else 0
         return found
+
+
+class _Known(NamedTuple):
+    """What the catalogue has of a file already."""
+
+    id: int
+    hash: bytes
+    has_words: int
+    has_problem: int
+
+    def says_the_same(self, row: Row) -> bool:
+        """Whether only the signature may differ."""
+        # What a hand-made file leaves unsaid comes from its times, which may differ where its text does not.
+        sound = row.problem is None and row.complete and not self.has_problem
+        return sound and self.hash == row.hash and bool(self.has_words) == (row.fact is not None)
+
+
+def _words_of(fact: Fact | None) -> tuple[str, int]:
+    return index_text(fact.title, fact.content, " ".join(fact.topics)) if fact is not None else ("", 0)

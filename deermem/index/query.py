@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from deermem.index.expression import Leaf, Node, joined, render
@@ -23,6 +24,7 @@ MAX_TERMS: Final = 96
 _SHORTEST_STEM: Final = 4
 
 TermKind: TypeAlias = Literal["token", "character", "prefix", "phrase"]
+Form: TypeAlias = Literal["words", "phrases", "operators"]
 
 
 class Term(NamedTuple):
@@ -39,6 +41,7 @@ class Query:
     text: str
     match: str = ""
     terms: tuple[Term, ...] = ()
+    form: Form = "words"
     expression: Node | None = field(default=None, repr=False)
 
     @property
@@ -47,14 +50,27 @@ class Query:
         return self.expression is None
 
 
+@lru_cache(maxsize=32)
 def parse_query(text: str) -> Query:
     """Reads any text; never raises."""
-    items = read_items(text[:MAX_CHARACTERS])
-    built = _boolean(items) or _phrases_alone(items) or _plain(items)
+    items = items_of(text)
+    form: Form = "operators"
+    built = _boolean(items)
+    if built is None:
+        form = "phrases"
+        built = _phrases_alone(items)
+    if built is None:
+        form = "words"
+        built = _plain(items)
     expression, terms = built
     if expression is None:
         return Query(text)
-    return Query(text, render(expression), tuple(dict.fromkeys(terms))[:MAX_TERMS], expression)
+    return Query(text, render(expression), tuple(dict.fromkeys(terms))[:MAX_TERMS], form, expression)
+
+
+def items_of(text: str) -> list[Operand]:
+    """The items of as much of a text as is read."""
+    return read_items(text[:MAX_CHARACTERS])
 
 
 _Built: TypeAlias = "tuple[Node | None, list[Term]]"

@@ -48,19 +48,73 @@ class Statistics:
     frequencies: Mapping[Term, int]
 
 
+class Parts(NamedTuple):
+    """A score taken apart: it is their sum, rounded."""
+
+    relevance: float
+    """BM25 of all terms."""
+    coverage: float
+    """What the share of the query that the fact covers adds."""
+    recency: float
+    """What the fact's age adds."""
+
+    @property
+    def score(self) -> float:
+        """What hits are ordered by."""
+        return round(self.relevance + self.coverage + self.recency, 6)
+
+
+class Counted(NamedTuple):
+    """One term in one fact: how often it is there, and its share of `Parts.relevance`."""
+
+    term: Term
+    times: int
+    bm25: float
+
+
 def rank(
     candidates: Sequence[Candidate], terms: Sequence[Term], statistics: Statistics, now: float
 ) -> list[tuple[float, Candidate]]:
     """All candidates with their scores, best first; `now` in unix seconds."""
-    weights = {term: inverse_frequency(statistics, term) for term in terms}
-    total = sum(weights.values()) or 1.0
-    counter = _Counter(weights)
-    scored = [(_score(item, counter, statistics.mean_length), item) for item in candidates]
-    final = [
-        (round(relevance * (1 + COVERAGE * covered / total) * recency(item.updated, now), 6), item)
-        for (relevance, covered), item in scored
-    ]
+    scorer = Scorer(terms, statistics, now)
+    final = [(scorer.parts(item).score, item) for item in candidates]
     return sorted(final, key=lambda pair: (-pair[0], -pair[1].confidence, -pair[1].updated, pair[1].row_id))
+
+
+class Scorer:
+    """The ranking function for one query over one store; `now` in unix seconds."""
+
+    def __init__(self, terms: Sequence[Term], statistics: Statistics, now: float) -> None:
+        weights = {term: inverse_frequency(statistics, term) for term in terms}
+        self._total = sum(weights.values()) or 1.0
+        self._counter = _Counter(weights)
+        self._mean_length = statistics.mean_length or 1.0
+        self._now = now
+
+    def parts(self, item: Candidate) -> Parts:
+        """The candidate's score, taken apart."""
+        damping = self._damping(item)
+        relevance = covered = 0.0
+        for _, weight, times in self._counter.count(item.body):
+            covered += weight
+            relevance += _bm25(weight, times, damping)
+        coverage = relevance * COVERAGE * covered / self._total
+        return Parts(relevance, coverage, (relevance + coverage) * (recency(item.updated, self._now) - 1))
+
+    def counted(self, item: Candidate) -> list[Counted]:
+        """Every term that the candidate has; their `bm25` add up to its relevance."""
+        damping = self._damping(item)
+        return [
+            Counted(term, times, _bm25(weight, times, damping))
+            for term, weight, times in self._counter.count(item.body)
+        ]
+
+    def _damping(self, item: Candidate) -> float:
+        return K1 * (1 - B + B * item.length / self._mean_length)
+
+
+def _bm25(weight: float, times: int, damping: float) -> float:
+    return weight * times * (K1 + 1) / (times + damping)
 
 
 def inverse_frequency(statistics: Statistics, term: Term) -> float:
@@ -83,28 +137,19 @@ class _Counter:
     """
 
     def __init__(self, weights: Mapping[Term, float]) -> None:
-        groups: dict[str, list[tuple[str, str, float]]] = {}
+        groups: dict[str, list[tuple[str, str, Term, float]]] = {}
         for term, weight in weights.items():
             needle = f" {term.text}" if term.kind in ("character", "prefix") else f" {term.text} "
-            groups.setdefault(term.text[0], []).append((term.text[-1], needle, weight))
+            groups.setdefault(term.text[0], []).append((term.text[-1], needle, term, weight))
         self._groups = list(groups.items())
 
-    def count(self, body: str) -> list[tuple[float, int]]:
-        """The weight of every term that is there, and how often it is there."""
+    def count(self, body: str) -> list[tuple[Term, float, int]]:
+        """Every term that is there, its weight, and how often it is there."""
         padded = f" {body} "
         return [
-            (weight, times)
+            (term, weight, times)
             for first, group in self._groups
             if first in body
-            for last, needle, weight in group
+            for last, needle, term, weight in group
             if last in body and (times := padded.count(needle))
         ]
-
-
-def _score(item: Candidate, counter: _Counter, mean_length: float) -> tuple[float, float]:
-    damping = K1 * (1 - B + B * item.length / (mean_length or 1.0))
-    relevance = covered = 0.0
-    for weight, times in counter.count(item.body):
-        covered += weight
-        relevance += weight * times * (K1 + 1) / (times + damping)
-    return relevance, covered

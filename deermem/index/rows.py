@@ -19,6 +19,7 @@ SqlValue: TypeAlias = str | int | float | bytes | None
 _EDITED: Final = 1
 _DIGEST: Final = 2
 _COMPLETE: Final = 4
+_BEYOND: Final = 1 << 63
 
 COLUMNS: Final = (
     "agent, path, dev, ino, size, mtime_ns, ctime_ns, looked_ns, hash, flags, fact_id, content_key, category, "
@@ -48,10 +49,29 @@ class Row:
     broken_at: datetime | None = None
 
 
+def sql_path(path: str) -> str | bytes:
+    """A path as the database keeps it: text, or its bytes where a name is no UTF-8 (SQLite would refuse it)."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return path.encode(errors="surrogateescape")
+    return path
+
+
+def path_from_sql(value: str | bytes) -> str:
+    """The path again."""
+    return value if isinstance(value, str) else value.decode(errors="surrogateescape")
+
+
+def sql_stamp(row: Row) -> tuple[int, ...]:
+    """The signature as SQLite can hold it; a number beyond 64 bits is lost, and the file is read again for it."""
+    return tuple(number if -_BEYOND <= number < _BEYOND else 0 for number in row.stamp)
+
+
 def to_sql(row: Row) -> tuple[SqlValue, ...]:
     """The values of COLUMNS."""
     flags = _EDITED * row.edited | _DIGEST * row.has_digest | _COMPLETE * row.complete
-    head = (row.agent, row.path, *row.stamp, row.looked_ns, row.hash, flags)
+    head = (row.agent, sql_path(row.path), *sql_stamp(row), row.looked_ns, row.hash, flags)
     if row.fact is None:
         return (*head, None, None, None, None, None, None, None, None, None, None, _dump_problem(row))
     fact = row.fact
@@ -64,7 +84,7 @@ def to_sql(row: Row) -> tuple[SqlValue, ...]:
         fact.created_at.timestamp(),
         fact.updated_at.timestamp(),
         fact.source.thread_id,
-        json.dumps(fact.topics, ensure_ascii=False),
+        json.dumps(fact.topics, ensure_ascii=False) if fact.topics else "[]",
         fact.expires_at.timestamp() if fact.expires_at else None,
         json.dumps(_dump(fact), ensure_ascii=False),
         _dump_problem(row),
@@ -85,7 +105,7 @@ def from_sql(agent: str, values: tuple[Any, ...]) -> Row:
     said = json.loads(problem) if problem is not None else None
     return Row(
         agent,
-        path,
+        path_from_sql(path),
         (dev, ino, size, mtime, ctime),
         looked,
         digest,

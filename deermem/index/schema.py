@@ -16,7 +16,7 @@ from typing import Final
 
 from deermem.index.tokens import FTS_TOKENIZE, TOKENIZER
 
-SCHEMA: Final = "1"
+SCHEMA: Final = "2"
 VERSION: Final = f"{SCHEMA}/{TOKENIZER}"
 BUSY_SECONDS: Final = 2.0
 
@@ -36,24 +36,29 @@ CREATE INDEX files_by_rev ON files (rev);
 CREATE INDEX files_by_id ON files (agent, fact_id COLLATE NOCASE);
 CREATE INDEX files_by_content ON files (agent, content_key);
 CREATE INDEX files_by_rank ON files (agent, confidence, created, fact_id);
+CREATE INDEX files_by_end ON files (agent, expires) WHERE expires IS NOT NULL;
 CREATE VIRTUAL TABLE words USING fts5(body, tokenize={FTS_TOKENIZE});
 """
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, *, wal: bool = True) -> sqlite3.Connection:
     """An open database with the present tables, made where missing.
 
+    `wal` false: with a rollback journal, for file systems on which the shared memory of a write-ahead log is not
+    shared by all machines.
     Raises sqlite3.Error where the file is damaged or can't be written, OSError where its place can't be made.
     """
     make_folder(path.parent)
     _make_file(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}")
         # The index is derived: losing its last transactions to a power cut costs a sweep, flushing costs every write.
         connection.execute("PRAGMA synchronous = NORMAL")
         if _version(connection) != VERSION:
             _create(connection)
+        elif not _is_whole(connection):
+            start_over(connection)
         os.chmod(path, 0o600)
     except BaseException:
         connection.close()
@@ -100,11 +105,32 @@ def _version(connection: sqlite3.Connection) -> str | None:
     return str(row[0]) if row else None
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _is_whole(connection: sqlite3.Connection) -> bool:
+    """Whether each fact has its words: an index that lost some would find less without saying so."""
+    try:
+        (words, facts) = connection.execute(
+            "SELECT (SELECT count(*) FROM words_docsize), (SELECT count(*) FROM files WHERE fact_id IS NOT NULL)"
+        ).fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return False
+        raise
+    return bool(words == facts)
+
+
+def start_over(connection: sqlite3.Connection) -> None:
+    """Empties the database, which gets another identity; others who have it open see that at their next question.
+
+    The file stays: unlinking a live database would leave its users with two, and their logs mixed up.
+    """
+    _create(connection, anew=True)
+
+
+def _create(connection: sqlite3.Connection, *, anew: bool = False) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have made them while this one waited.
-        if _version(connection) != VERSION:
+        if anew or _version(connection) != VERSION:
             _make_tables(connection)
         connection.execute("COMMIT")
     except BaseException:
@@ -125,5 +151,6 @@ def delete(path: Path) -> None:
     """Removes a database with its write-ahead log; absent is fine, and what lies behind a link stays."""
     if os.path.islink(path.parent):
         return
-    for suffix in ("", "-wal", "-shm", "-journal"):
+    # The database last: once it is gone others make a new one, whose log must not be removed.
+    for suffix in ("-wal", "-shm", "-journal", ""):
         Path(f"{path}{suffix}").unlink(missing_ok=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from deermem.index.expression import holds
 from deermem.index.fold import fold
 from deermem.index.query import Query, Term, parse_query
-from deermem.index.ranking import Candidate, Statistics, rank
+from deermem.index.ranking import Candidate, Counted, Parts, Scorer, Statistics, rank
+from deermem.index.rows import path_from_sql
 from deermem.index.tokens import index_text
 from deermem.model.fact import Fact
 from deermem.model.records import SearchFilter
@@ -29,21 +30,63 @@ class Found:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One hit, and how its score came about. `frequencies`: how many facts of the user have each term."""
+
+    found: Found
+    parts: Parts
+    terms: tuple[Counted, ...]
+    frequencies: Mapping[Term, int]
+
+
 def search(connection: sqlite3.Connection, query: Query, *, where: SearchFilter, top_k: int, now: float) -> list[Found]:
     """At most `top_k` hits, best first. Facts that expired by `now` (unix seconds) are never found."""
+    named, statistics = _candidates(connection, query, where, (top_k, now))
+    ranked = rank([item for item, _ in named.values()], query.terms, statistics, now)
+    return [_found(score, named[item.row_id]) for score, item in ranked[: max(top_k, 0)]]
+
+
+def explain(
+    connection: sqlite3.Connection, query: Query, *, where: SearchFilter, top_k: int, now: float
+) -> list[Explained]:
+    """The hits of `search`, each with its score taken apart."""
+    named, statistics = _candidates(connection, query, where, (top_k, now))
+    ranked = rank([item for item, _ in named.values()], query.terms, statistics, now)
+    scorer = Scorer(query.terms, statistics, now)
+    return [
+        Explained(
+            _found(score, named[item.row_id]),
+            scorer.parts(item),
+            tuple(scorer.counted(item)),
+            statistics.frequencies,
+        )
+        for score, item in ranked[: max(top_k, 0)]
+    ]
+
+
+_Named: TypeAlias = "tuple[Candidate, tuple[str, str | bytes, str]]"
+
+
+def _candidates(
+    connection: sqlite3.Connection, query: Query, where: SearchFilter, wanted: tuple[int, float]
+) -> tuple[dict[int, _Named], Statistics]:
+    """What FTS5 thinks best, by row, with agent, path and fact id; `wanted` is how many at most, and now."""
+    top_k, now = wanted
     if query.is_empty or top_k <= 0:
-        return []
+        return {}, Statistics(0, 0.0, {})
     condition, values = _condition(connection, where, now)
-    rows = connection.execute(
-        _CANDIDATES.format(condition=condition), (query.match, *values, max(LEAST_CANDIDATES, 2 * top_k))
-    ).fetchall()
-    names = {row[0]: row for row in rows}
-    candidates = [Candidate(row[0], *row[4:]) for row in rows]
-    if not candidates:
-        return []
-    ranked = rank(candidates, query.terms, _statistics(connection, query.terms, candidates), now)
-    best = ((score, names[item.row_id]) for score, item in ranked[:top_k])
-    return [Found(row[0], row[1], row[2], row[3], score) for score, row in best]
+    limit = max(LEAST_CANDIDATES, 2 * top_k)
+    rows = connection.execute(_CANDIDATES.format(condition=condition), (query.match, *values, limit)).fetchall()
+    named: dict[int, _Named] = {row[0]: (Candidate(row[0], *row[4:]), row[1:4]) for row in rows}
+    if not named:
+        return {}, Statistics(0, 0.0, {})
+    return named, _statistics(connection, query.terms, [item for item, _ in named.values()])
+
+
+def _found(score: float, named: _Named) -> Found:
+    item, (agent, path, fact_id) = named
+    return Found(item.row_id, agent, path_from_sql(path), fact_id, score)
 
 
 def count(connection: sqlite3.Connection, query: Query, where: SearchFilter, *, now: float | None = None) -> int:
@@ -55,21 +98,35 @@ def count(connection: sqlite3.Connection, query: Query, where: SearchFilter, *, 
     return int(found)
 
 
+def matching(
+    connection: sqlite3.Connection, query: Query, where: SearchFilter, *, now: float | None = None
+) -> list[tuple[str, str, str]]:
+    """Agent, path and fact id of every fact that matches, in no order; what `count` counts."""
+    if query.is_empty:
+        return []
+    condition, values = _condition(connection, where, now)
+    found = connection.execute(_MATCHES.format(condition=condition), (query.match, *values))
+    return [(agent, path_from_sql(path), fact_id) for agent, path, fact_id in found]
+
+
 def substring_rank(
     text: str, facts: Sequence[Fact], where: SearchFilter, top_k: int, *, now: float | None = None
 ) -> list[Fact]:
-    """The search without an index: at most `top_k` of the facts, confidence descending, equals in the given order.
+    """The search without an index: at most `top_k` of the facts.
 
-    A fact matches that holds the folded text; where none does, one that the query matches token by token, so that
-    `phase-2` finds `Phase 2` here as well. The facts are those of the buckets to search, so `where.agents` is not
-    asked; all other filters come before the cut, and with `now` facts that expired by then are left out.
+    First those that hold the folded text, then those that the query matches token by token, so that whatever an
+    index finds is found here as well (`phase-2` finds `Phase 2`); in both, confidence descending, equals in the
+    given order. The facts are those of the buckets to search, so `where.agents` is not asked; all other filters
+    come before the cut, and with `now` facts that expired by then are left out.
     """
-    found = whole_text_rank(text, facts, where, top_k, now=now)
+    found = whole_text_rank(text, facts, where, len(facts), now=now)
     expression = parse_query(text).expression
-    if found or expression is None:
-        return found
-    matching = [fact for fact in facts if _passes(fact, where, now) and holds(expression, _body(fact))]
-    return _most_confident(matching, top_k)
+    if expression is None or len(found) >= top_k:
+        return found[: max(top_k, 0)]
+    known = {id(fact) for fact in found}
+    others = [fact for fact in facts if id(fact) not in known and passes(fact, where, now)]
+    by_token = [fact for fact in others if holds(expression, body_of(fact))]
+    return [*found, *_most_confident(by_token, top_k - len(found))]
 
 
 def whole_text_rank(
@@ -79,7 +136,7 @@ def whole_text_rank(
     if parse_query(text).is_empty:
         return []
     needle = " ".join(fold(text).split())
-    found = [fact for fact in facts if _passes(fact, where, now) and needle in " ".join(fold(fact.content).split())]
+    found = [fact for fact in facts if passes(fact, where, now) and needle in " ".join(fold(fact.content).split())]
     return _most_confident(found, top_k)
 
 
@@ -87,25 +144,37 @@ def _most_confident(facts: Sequence[Fact], top_k: int) -> list[Fact]:
     return sorted(facts, key=lambda fact: -fact.confidence)[: max(top_k, 0)]
 
 
-def _body(fact: Fact) -> str:
+def body_of(fact: Fact) -> str:
+    """The words of a fact, as the index holds them."""
     return index_text(fact.title, fact.content, " ".join(fact.topics))[0]
 
 
-def _passes(fact: Fact, where: SearchFilter, now: float | None) -> bool:
-    topics = {fold(topic) for topic in fact.topics}
-    return (
-        (now is None or fact.expires_at is None or fact.expires_at.timestamp() > now)
-        and (where.category is None or fact.category.lower() == where.category.strip().lower())
-        and (where.source_thread is None or fact.source.thread_id == where.source_thread)
-        and (where.since is None or fact.updated_at >= where.since)
-        and (where.until is None or fact.updated_at <= where.until)
-        and all(fold(topic) in topics for topic in where.topics)
-    )
+def passes(fact: Fact, where: SearchFilter, now: float | None) -> bool:
+    """Whether a fact is live and within every filter but the agents', as the index would say."""
+    expired = now is not None and fact.expires_at is not None and fact.expires_at.timestamp() <= now
+    return not expired and next(failed_filters(fact, where), None) is None
+
+
+def failed_filters(fact: Fact, where: SearchFilter) -> Iterator[str]:
+    """The names of the filters that keep a fact out, `agents` aside."""
+    if where.category is not None and fact.category.casefold() != where.category.strip().casefold():
+        yield "category"
+    if where.topics:
+        topics = {fold(topic) for topic in fact.topics}
+        if not all(fold(topic) in topics for topic in where.topics):
+            yield "topics"
+    if where.source_thread is not None and fact.source.thread_id != where.source_thread:
+        yield "source_thread"
+    if where.since is not None and fact.updated_at < where.since:
+        yield "since"
+    if where.until is not None and fact.updated_at > where.until:
+        yield "until"
 
 
 _FREQUENCY: Final = "SELECT count(*) FROM words WHERE words MATCH ?"
 _MATCHING: Final = "FROM words CROSS JOIN files ON files.id = words.rowid WHERE words MATCH ?{condition}"
 _COUNT: Final = f"SELECT count(*) {_MATCHING}"
+_MATCHES: Final = f"SELECT files.agent, files.path, coalesce(files.fact_id, '') {_MATCHING}"
 _CANDIDATES: Final = f"""
     SELECT files.id, files.agent, files.path, coalesce(files.fact_id, ''), words_content.c0, coalesce(files.length, 0),
            coalesce(files.updated, 0.0), coalesce(files.confidence, 0.5)
@@ -128,7 +197,7 @@ def _condition(connection: sqlite3.Connection, where: SearchFilter, now: float |
     if where.agents is not None:
         require(f"files.agent IN ({', '.join('?' * len(where.agents))})", *where.agents)
     if where.category is not None:
-        require("files.category = ?", where.category.strip().lower())
+        require("files.category = ?", where.category.strip().casefold())
     if where.source_thread is not None:
         require("files.thread = ?", where.source_thread)
     if where.since is not None:

@@ -107,15 +107,20 @@ def check_owner(fact: Fact, owner: str | None, where: str) -> None:
         )
 
 
-def merge_sections(shared: Summaries, found: Mapping[str, Section], shown: str) -> Summaries:
-    """The shared summaries, empty sections filled from an agent's; different ones raise SummaryConflict."""
+def merge_sections(
+    shared: Summaries, found: Mapping[str, Section], shown: str, *, shared_wins: bool = False
+) -> Summaries:
+    """The shared summaries, empty sections filled from an agent's.
+
+    Different ones raise SummaryConflict, unless the shared ones win: then all are about to be emptied.
+    """
     texts = {name: section for name, section in found.items() if section.summary}
     differ = [
         _FILE_NAMES[name]
         for name, section in texts.items()
         if shared.section(name).summary.strip() not in ("", section.summary)
     ]
-    if differ:
+    if differ and not shared_wins:
         raise SummaryConflict(
             f"{shown} has other summaries than all agents share: {', '.join(differ)}; the file was kept",
             hint="make the two texts equal, or empty one of them",

@@ -50,8 +50,12 @@ class UserPlan:
     remove_dirs: tuple[str, ...] = ()
 
 
-def plan_user(files: UserFiles, place: UserPlace, *, now: datetime, only_agent: str | None = None) -> UserPlan:
+def plan_user(
+    files: UserFiles, place: UserPlace, *, now: datetime, only_agent: str | None = None, shared_wins: bool = False
+) -> UserPlan:
     """The plan for one user; `only_agent` plans memory.json and that one bucket, for opening just that bucket.
+
+    `shared_wins` lets an agent's differing summaries go, for a clear that empties them all.
 
     Facts of memory.json go to `__default__`, those of `agents/NAME/memory.json` to that agent; a previous default
     bucket is adopted. A second run finds nothing to do. Raises MigrationError, BackupMismatch, SummaryConflict,
@@ -60,7 +64,7 @@ def plan_user(files: UserFiles, place: UserPlace, *, now: datetime, only_agent: 
     sources = _read_sources(files, place, now, only_agent)
     if sources.is_empty():
         return UserPlan(outcome="current", manifest_before=sources.manifest, manifest_after=sources.manifest)
-    return _Planner(files, place, now, sources).plan()
+    return _Planner(files, place, now, sources, shared_wins).plan()
 
 
 def describe(plan: UserPlan) -> list[str]:
@@ -116,11 +120,12 @@ def _read_sources(files: UserFiles, place: UserPlace, now: datetime, only_agent:
 class _Planner:
     """One run over a user's sources. Lives for one call of `plan_user`."""
 
-    def __init__(self, files: UserFiles, place: UserPlace, now: datetime, sources: _Sources) -> None:
+    def __init__(self, files: UserFiles, place: UserPlace, now: datetime, sources: _Sources, shared_wins: bool) -> None:
         self._files = files
         self._place = place
         self._now = now
         self._sources = sources
+        self._shared_wins = shared_wins
         self._buckets: dict[str, merge.Bucket] = {}
 
     def plan(self) -> UserPlan:
@@ -189,9 +194,8 @@ class _Planner:
             base = current_manifest(sources.manifest, shown(self._place.manifest_name))
         summaries = Summaries() if base is None else base.summaries
         for document in sources.agents.values():
-            summaries = merge.merge_sections(
-                summaries, sections_of(document, shown(document.path)), shown(document.path)
-            )
+            found, where = sections_of(document, shown(document.path)), shown(document.path)
+            summaries = merge.merge_sections(summaries, found, where, shared_wins=self._shared_wins)
         return migrated_manifest(base, summaries, self._now, shown(self._place.manifest_name))
 
     def _backups(self) -> Iterator[Backup]:

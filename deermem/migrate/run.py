@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deermem.clock import Clock
-from deermem.errors import DeerMemError, MigrationError
+from deermem.errors import MigrationError
 from deermem.format import manifest
 from deermem.migrate.legacy import LEAD_AGENT, UserPlace, needs_migration
 from deermem.model.scope import DEFAULT_AGENT
 from deermem.store.files import Files
 from deermem.store.layout import UserPaths
 from deermem.store.lock import HeldLock
-from deermem.store.transaction import ManifestChange, PathTaken, Transaction, unavailable
+from deermem.store.transaction import ManifestChange, PathTaken, Transaction, in_words
 
 if TYPE_CHECKING:
     from deermem.migrate.plan import UserPlan
@@ -58,21 +58,23 @@ class MigrationStep:
         looked_at = self._mark(agent)
         if self.current.get(agent) == looked_at:
             return False
-        due = needs_migration(FolderFiles(self.files, self.paths), self.place, only_agent=agent)
+        with in_words(self.paths):
+            due = needs_migration(FolderFiles(self.files, self.paths), self.place, only_agent=agent)
         if not due:
             self.current[agent] = looked_at
         return due
 
-    def plan(self, agent: str | None) -> UserPlan:
+    def plan(self, agent: str | None, *, shared_wins: bool = False) -> UserPlan:
         """What would be done; raises MigrationError or Corruption where the user stops."""
         from deermem.migrate.plan import plan_user
 
         reader = FolderFiles(self.files, self.paths)
-        return plan_user(reader, self.place, now=self.clock(), only_agent=agent)
+        with in_words(self.paths):
+            return plan_user(reader, self.place, now=self.clock(), only_agent=agent, shared_wins=shared_wins)
 
-    def run(self, held: HeldLock, agent: str | None) -> None:
+    def run(self, held: HeldLock, agent: str | None, *, shared_wins: bool = False) -> None:
         """Migrates; raises MigrationError, Corruption or StoreUnavailable with the sources untouched."""
-        self.execute(held, self.plan(agent))
+        self.execute(held, self.plan(agent, shared_wins=shared_wins))
 
     def execute(self, held: HeldLock, plan: UserPlan) -> list[str]:
         """Backups first, then one commit; returns the backups' paths."""
@@ -81,13 +83,9 @@ class MigrationStep:
         if plan.outcome == "current" or plan.manifest_after is None:
             return []
         transaction = Transaction(self.files, held)
-        try:
+        with in_words(self.paths):
             transaction.prepare_journal()
             made = make_backups(self.files, self.paths, plan.backups)
-        except OSError as error:
-            if isinstance(error, DeerMemError):
-                raise
-            raise unavailable(error, self.paths) from error
         change = ManifestChange(plan.manifest_before, plan.manifest_after, _revision(plan), summaries=True)
         try:
             transaction.commit(plan.changes, change)

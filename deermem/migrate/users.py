@@ -16,11 +16,17 @@ def migrate_user(step: MigrationStep, name: str, *, dry_run: bool, lock_timeout:
 
     A dry run runs the same checks and writes nothing, not even a lock file.
     """
+    if step.place.folder is not None and step.paths.folder.is_symlink():
+        problem = f"{step.paths.folder} is a link, and links are not followed; move it away"
+        return UserMigration(user=name, outcome="failed", problems=(problem,))
     if not step.paths.folder.is_dir():
         return UserMigration(user=name, outcome="failed", problems=(f"there is no folder {step.paths.folder}",))
-    if not _is_due(step):
-        return UserMigration(user=name, outcome="current")
+    due = _is_due(step)
     try:
+        if not due:
+            # A damaged document counts as nothing to migrate, so that facts stay readable; here it is named.
+            step.plan(None)
+            return UserMigration(user=name, outcome="current")
         if dry_run:
             return _planned(step, name)
         with user_lock(step.paths, lock_timeout) as held:

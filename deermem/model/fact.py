@@ -120,6 +120,10 @@ class Fact:
     consolidated_at: datetime | None = None
     extra: Mapping[str, JsonValue] = field(default_factory=dict, hash=False)
 
+    def expired_by(self, now: datetime) -> bool:
+        """Whether its time is over: then it is neither served nor found, and the next write deletes it."""
+        return self.expires_at is not None and self.expires_at <= now
+
 
 def check_id(fact_id: str, name: str = "fact id") -> str:
     """The id itself; raises InvalidInput where it can't be a file name here."""

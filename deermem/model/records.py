@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypedDict
 
 from deermem.model.fact import Fact
 
 Severity = Literal["error", "warning", "info"]
-MatchKind = Literal["fts5", "substring"]
+MatchKind = Literal["fts5", "adapter", "substring"]
+QueryForm = Literal["words", "phrases", "operators", "nothing"]
+TermWord = Literal["word", "character", "prefix", "phrase"]
+AbsenceReason = Literal[
+    "found",
+    "no-shared-term",
+    "filtered",
+    "below-limit",
+    "not-indexed",
+    "expired",
+    "unreadable",
+    "shadowed",
+    "unknown",
+]
 UserOutcome = Literal["migrated", "planned", "current", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """One fact that a search found; hits come best first. `agent` is the bucket it lies in."""
+    """One fact that a search found; hits come best first. `agent` is the bucket it lies in.
+
+    `match` is who found it: the built-in index, the `adapter` of the settings, or a look through the facts.
+    """
 
     fact: Fact
     score: float
@@ -50,6 +67,33 @@ class Finding:
         where = f"{self.path}:{self.line}" if self.line else self.path
         tail = f"; {self.hint}" if self.hint else ""
         return f"{self.severity}: {where}: {self.message}{tail}{' (fixed)' if self.fixed else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class FactText:
+    """A fact's file as it lies on disk, to be edited, and the version token of the fact that it says."""
+
+    data: bytes
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A root made ready for git or a sync client.
+
+    `created` tells whether the folder is new, `written` are absolute paths of files that were made or extended;
+    `exclude` are the names that must not travel, at any depth, a folder's with a slash behind.
+    """
+
+    root: str
+    created: bool
+    written: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether there was anything to do."""
+        return self.created or bool(self.written)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,3 +179,102 @@ class SearchFilter:
     source_thread: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+
+class Filters(TypedDict, total=False):
+    """What every way of searching takes to narrow it; left out or None is no filter.
+
+    `topics` must all be there; `since` and `until` compare with the last change, a naive time is UTC.
+    """
+
+    category: str | None
+    topics: Sequence[str] | None
+    source_thread: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryReading:
+    """A query as it was understood.
+
+    `words` are looked for, `dropped` are stop words, `operators` are AND, OR and NOT as they stand; `expression` is
+    what the index is asked.
+    """
+
+    text: str
+    form: QueryForm
+    words: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    expression: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermMatch:
+    """A term of the query that a hit has: how often, in how many facts of the user, and its BM25 part of the score.
+
+    `facts` is 0 where nobody counted, as for single characters, whose weight is an estimate; `score` is 0 where the
+    built-in index did not answer.
+    """
+
+    term: str
+    kind: TermWord
+    times: int
+    facts: int = 0
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedHit:
+    """A hit and the parts of its score, which add up to it (but for its six decimals).
+
+    `place` counts from 1. `coverage` is what the covered share of the query adds, `recency` what the age adds;
+    `confidence` orders the hits of a substring search, else it only parts equals and adds nothing; `adapter` is
+    the score that an adapter gave.
+    """
+
+    hit: SearchHit
+    place: int
+    terms: tuple[TermMatch, ...] = ()
+    coverage: float = 0.0
+    recency: float = 0.0
+    confidence: float = 0.0
+    adapter: float = 0.0
+
+    @property
+    def bm25(self) -> float:
+        """The terms' part of the score."""
+        return sum(term.score for term in self.terms)
+
+    @property
+    def sum(self) -> float:
+        """All parts."""
+        return self.bm25 + self.coverage + self.recency + self.confidence + self.adapter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """Why a fact is not among the hits, in one word and in one sentence; "found" where it is.
+
+    `path` is the file that the sentence is about, absolute; `place` and `score` are set for "found" and
+    "below-limit", `filters` names the filters that keep it out.
+    """
+
+    fact_id: str
+    reason: AbsenceReason
+    message: str
+    path: str = ""
+    place: int = 0
+    score: float = 0.0
+    filters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A search laid open. `total` is how many facts match before the limit; `why` answers for the fact asked about."""
+
+    query: QueryReading
+    hits: tuple[ExplainedHit, ...] = ()
+    total: int = 0
+    why: Absence | None = None

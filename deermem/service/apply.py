@@ -24,6 +24,7 @@ from deermem.model.fact import (
 )
 from deermem.service.capacity import keep_cap
 from deermem.service.commit import Decision, Write, commit, patched
+from deermem.service.expiry import delete_expired, revived
 from deermem.service.known import Known
 from deermem.service.locate import Found, check_expected, find, find_target, missing
 from deermem.service.read import token_of
@@ -129,7 +130,7 @@ class _Decider:
                 fresh[content_key(fact.content)] = fact
                 found = find_target(self.user, self.agent, fact.id) if item.fact.id is not None else None
                 check_expected(found, fact.id, item.expected)
-                fact = fact if found is None else _over(found.fact, fact)
+                fact = fact if found is None else _over(revived(found.fact, now), fact)
             elif isinstance(item, Upsert) and isinstance(item.fact, Fact):
                 fact = item.fact
                 found = self._existing(known, fact.id)
@@ -137,6 +138,7 @@ class _Decider:
             else:
                 assert isinstance(item, Amend)
                 found = find(self.user, self.agent, item.id)
+                found = None if found is not None and found.fact.expired_by(now) else found
                 fact = self._amended(found, item)
             if found is None:
                 added.append(fact)
@@ -144,6 +146,7 @@ class _Decider:
             write_fact(self.user, self.agent, decision, found, fact)
         for gone in change.deletes:
             self._delete(decision, gone)
+        delete_expired(self.user, known, decision, now)
         keep_cap(self.user, known, decision, added)
         return decision
 

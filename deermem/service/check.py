@@ -3,25 +3,83 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
-from deermem.errors import Corruption, DeerMemError
+from deermem.errors import Corruption, DeerMemError, StoreUnavailable
 from deermem.index.rows import Row
 from deermem.model.records import Finding
+from deermem.service.locate import canonical
+from deermem.service.orphans import orphans
 from deermem.service.read import is_sealed
-from deermem.service.snapshot import Snapshot
+from deermem.service.snapshot import Snapshot, is_canonical
 from deermem.service.user import UserContext
-from deermem.store.recovery import conflict_copies, leftovers
+from deermem.store.recovery import conflict_copies, leftovers, set_aside_journals
+from deermem.store.strays import Strays, user_strays
 from deermem.store.undo import undo_is_due
+
+STALE_AFTER: Final = timedelta(days=1)
+_ORDER: Final = {"error": 0, "warning": 1, "info": 2}
+_CLOSED: Final = "no-permission"
+_FIX: Final = "deermem check --fix"
 
 
 def check(user: UserContext) -> list[Finding]:
-    """What is to be said of one user, worst first. Looks only; the index and the journal are left as they are."""
-    findings = [*_document(user), *_journal(user), *_migration(user)]
-    for agent in user.paths.agents():
-        findings += _bucket(user, agent, user.view.sweep(agent))
-    order = {"error": 0, "warning": 1, "info": 2}
-    return sorted(findings, key=lambda finding: (order[finding.severity], finding.path, finding.code))
+    """What is to be said of one user, worst first. Looks only; the files and the journal are left as they are."""
+    findings: list[Finding] = []
+    for look in (_document, _journal, _migration, _buckets, _strays):
+        findings += _guarded(user, look)
+    shut = tuple(f"{finding.path}/" for finding in findings if finding.code == _CLOSED)
+    # What lies in a closed folder is as closed as the folder: one of them is enough to say.
+    return in_order(item for item in findings if item.code != _CLOSED or not item.path.startswith(shut))
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Worst first, each said once."""
+    unique = {(finding.code, finding.path, finding.fixed): finding for finding in findings}
+    return sorted(unique.values(), key=lambda finding: (_ORDER[finding.severity], finding.path, finding.code))
+
+
+def closed(path: str) -> Finding:
+    """A folder or file that the permissions keep us out of."""
+    return Finding(
+        severity="warning",
+        code=_CLOSED,
+        path=path,
+        message="can't be looked into, so what lies there is neither shown nor checked",
+        hint="give the account that runs deermem read and search permission",
+    )
+
+
+def passed_over(found: Strays) -> Iterator[Finding]:
+    """Links and closed folders."""
+    for path in found.links:
+        message = "a link: links below users/ are not followed, so what it leads to is not served"
+        hint = "put the folder or file itself there"
+        yield Finding(severity="info", code="link", path=path, message=message, hint=hint)
+    for path in found.closed:
+        yield closed(path)
+
+
+def _guarded(user: UserContext, look: Callable[[UserContext], Iterator[Finding]]) -> list[Finding]:
+    """One closed folder must not keep the others from being looked at."""
+    found: list[Finding] = []
+    try:
+        for finding in look(user):
+            found.append(finding)
+    except OSError as error:
+        refusal = error.__cause__ if isinstance(error, StoreUnavailable) else error
+        found.append(_refused(user, refusal if isinstance(refusal, OSError) else error))
+    return found
+
+
+def _refused(user: UserContext, error: OSError) -> Finding:
+    path = str(error.filename or user.paths.folder)
+    if isinstance(error, PermissionError):
+        return closed(path)
+    message = f"can't be read: {error.strerror or error}"
+    return Finding(severity="error", code="unavailable", path=path, message=message, hint="check the storage")
 
 
 def _document(user: UserContext) -> Iterator[Finding]:
@@ -54,29 +112,51 @@ def _journal(user: UserContext) -> Iterator[Finding]:
     folder = str(user.paths.journal)
     for name in conflict_copies(user.files, user.paths):
         path = os.path.join(folder, name)
-        if name.startswith("conflict."):
-            message = "a text whose place was taken in the same instant"
-            yield Finding(
-                severity="warning",
-                code="conflict-copy",
-                path=path,
-                message=message,
-                hint="merge what you want to keep into the fact, then delete this file",
-            )
-        else:
-            message = "an operational file that could not be used"
-            yield Finding(
-                severity="warning", code="set-aside", path=path, message=message, hint="delete it when all is well"
-            )
+        yield _conflict_copy(path) if name.startswith("conflict.") else _set_aside(path)
+    for path in set_aside_journals(user.files, user.paths):
+        yield _set_aside(path)
     if is_sealed(user):
         message = "an interrupted commit that the next write finishes; readers see it whole already"
-        yield Finding(severity="warning", code="sealed-record", path=str(user.paths.record), message=message)
+        yield Finding(
+            severity="warning",
+            code="sealed-record",
+            path=str(user.paths.record),
+            message=message,
+            hint=f"{_FIX} finishes it now",
+        )
     elif stale := leftovers(user.files, user.paths):
-        message = f"{len(stale)} temporary files that the next write removes"
-        yield Finding(severity="info", code="leftovers", path=folder, message=message)
+        message = f"temporary files that the next write removes: {len(stale)}"
+        yield Finding(severity="info", code="leftovers", path=folder, message=message, hint=f"{_FIX} removes them now")
     if undo_is_due(user.files, user.paths):
         message = "an interrupted write of DeerFlow that the next access rolls back"
         yield Finding(severity="warning", code="undo-journal", path=str(user.paths.undo_journal), message=message)
+
+
+def _conflict_copy(path: str) -> Finding:
+    return Finding(
+        severity="warning",
+        code="conflict-copy",
+        path=path,
+        message="a text whose place was taken in the same instant",
+        hint="merge what you want to keep into the fact, then delete this file",
+    )
+
+
+def _set_aside(path: str) -> Finding:
+    return Finding(
+        severity="warning",
+        code="set-aside",
+        path=path,
+        message="an operational file that could not be used",
+        hint="delete it when all is well",
+    )
+
+
+def _buckets(user: UserContext) -> Iterator[Finding]:
+    for agent in user.paths.agents():
+        seen = user.view.sweep(agent)
+        yield from _bucket(user, agent, seen)
+        yield from _orphans(user, agent, seen)
 
 
 def _bucket(user: UserContext, agent: str, seen: Snapshot) -> Iterator[Finding]:
@@ -93,14 +173,30 @@ def _bucket(user: UserContext, agent: str, seen: Snapshot) -> Iterator[Finding]:
             )
     for row in seen.shadowed:
         yield _shadowed(facts, row, seen)
+    now = user.clock()
     for row in seen.rows.values():
-        if not row.complete:
-            yield Finding(
-                severity="info",
-                code="incomplete",
-                path=os.path.join(facts, row.path),
-                message="a hand-made fact: it is served, with defaults for what its front matter lacks",
-            )
+        if row.problem is None:
+            yield from _served(user, facts, row, now)
+
+
+def _served(user: UserContext, facts: str, row: Row, now: datetime) -> Iterator[Finding]:
+    if row.fact is None:
+        return
+    path = os.path.join(facts, row.path)
+    at_home = is_canonical(row.agent, row.path, row.fact.id)
+    home = os.path.join(facts, canonical(row.agent, row.fact.id))
+    if row.fact.expired_by(now):
+        message = "expired: it is not served any more"
+        yield Finding(severity="info", code="expired", path=path, message=message, hint=f"{_FIX} deletes it")
+    elif not row.complete:
+        message = "a hand-made fact, served with defaults; DeerFlow's own engine could not read it"
+        mend = "completes its front matter" + ("" if at_home else f" and moves it to {home}")
+        yield Finding(severity="info", code="deerflow-cannot-read", path=path, message=message, hint=f"{_FIX} {mend}")
+    elif not at_home:
+        taken = user.files.stat(home) is not None
+        hint = f"another file stands at its place {home}" if taken else f"{_FIX} moves it to {home}"
+        message = "lies where a person put it; it is served all the same"
+        yield Finding(severity="info", code="misplaced", path=path, message=message, hint=hint)
 
 
 def _shadowed(facts: str, row: Row, seen: Snapshot) -> Finding:
@@ -114,3 +210,26 @@ def _shadowed(facts: str, row: Row, seen: Snapshot) -> Finding:
         message=f"carries the id {fact_id!r}, which {served} speaks for",
         hint="give it an id of its own, or delete one of the two",
     )
+
+
+def _orphans(user: UserContext, agent: str, seen: Snapshot) -> Iterator[Finding]:
+    for sidecar in orphans(user, agent, seen):
+        old = f"; {len(sidecar.due)} are older than 30 days" if sidecar.due else ""
+        yield Finding(
+            severity="info",
+            code="orphan-entries",
+            path=sidecar.path,
+            message=f"names {len(sidecar.ids)} ids that no fact carries{old}",
+            hint=f"{_FIX} removes the old ones" if sidecar.due else "they may come back with a branch; nothing to do",
+        )
+
+
+def _strays(user: UserContext) -> Iterator[Finding]:
+    found = user_strays(user.paths)
+    yield from passed_over(found)
+    now = user.clock()
+    for path, changed in found.temporaries:
+        if now - datetime.fromtimestamp(changed, UTC) > STALE_AFTER:
+            message = "a temporary file that a program left behind; it is not served"
+            hint = "delete it if no program has it open"
+            yield Finding(severity="info", code="stale-temporary", path=path, message=message, hint=hint)

@@ -9,7 +9,8 @@ from deermem.model.summaries import SECTIONS, Section, Summaries
 from deermem.service.commit import Decision, Write, commit
 from deermem.service.snapshot import Snapshot
 from deermem.service.user import ManifestState, UserContext
-from deermem.store.lock import HeldLock
+from deermem.store.lock import HeldLock, user_lock
+from deermem.store.recovery import recover
 
 
 def clear(user: UserContext, agents: Sequence[str] | None, *, summaries: bool) -> Commit:
@@ -30,8 +31,18 @@ def clear(user: UserContext, agents: Sequence[str] | None, *, summaries: bool) -
                 decision.summaries = decision.summaries.with_section(name, Section())
         return decision
 
+    if summaries and user.paths.folder.is_dir():
+        _migrate(user)
     only = agents[0] if agents is not None and len(agents) == 1 else None
     return commit(user, only, decide, creates=False)
+
+
+def _migrate(user: UserContext) -> None:
+    """An old store is backed up and read first; its agents' summaries can't conflict when all are to be emptied."""
+    if user.migration.is_due(None):
+        with user_lock(user.paths, user.lock_timeout) as held:
+            recover(user.files, held)
+            user.migration.run(held, None, shared_wins=True)
 
 
 def _remove_all(user: UserContext, agent: str, seen: Snapshot, decision: Decision) -> None:

@@ -18,9 +18,10 @@ from deermem.model.fact import Fact
 from deermem.model.summaries import Section, Summaries
 from deermem.service.user import ManifestState, UserContext
 from deermem.store.epoch import renew_epoch
+from deermem.store.folding import refuse_folded
 from deermem.store.lock import HeldLock
 from deermem.store.sidecars import remove_entries
-from deermem.store.transaction import ManifestChange, PathTaken, Transaction, prepare_user
+from deermem.store.transaction import ManifestChange, PathTaken, Transaction, in_words, prepare_user
 
 _log: Final = logging.getLogger("deermem")
 _ATTEMPTS: Final = 3
@@ -46,7 +47,8 @@ class Decision:
     """What a commit will do, and what it will answer.
 
     `facts` are the upserted ones as they will be stored, in the caller's order; `summaries` is what memory.json
-    will say, None for no change; `new_epoch` marks a clear, which whatever was decided before must notice.
+    will say, None for no change; `new_epoch` marks a clear, which whatever was decided before must notice;
+    `living` are ids that another file carries on although one of theirs is removed.
     """
 
     writes: list[Write] = field(default_factory=list)
@@ -54,11 +56,15 @@ class Decision:
     evicted: list[str] = field(default_factory=list)
     summaries: Summaries | None = None
     new_epoch: bool = False
+    living: set[str] = field(default_factory=set)
+
+    def gone(self) -> list[Write]:
+        """The writes that end a fact."""
+        return [write for write in self.writes if write.after is None and write.fact_id not in self.living]
 
     def deleted(self) -> tuple[str, ...]:
         """Ids of the removed facts that no policy chose."""
-        gone = (write.fact_id for write in self.writes if write.after is None)
-        return tuple(fact_id for fact_id in gone if fact_id not in self.evicted)
+        return tuple(write.fact_id for write in self.gone() if write.fact_id not in self.evicted)
 
 
 Decide = Callable[[HeldLock, ManifestState], Decision]
@@ -69,12 +75,17 @@ def commit(user: UserContext, agent: str | None, decide: Decide, *, creates: boo
 
     Where a person takes the place of a file between the look and the swap, it is all decided again, at most three
     times. `creates`: whether a user that does not exist yet may come to be. Raises what `decide` raises, and
-    LockTimeout, StoreUnavailable, Corruption, MigrationError; FactConflict where a person keeps being faster.
+    LockTimeout, StoreUnavailable, Corruption, MigrationError; FactConflict where a person keeps being faster;
+    InvalidInput for a user or agent that differs only in case from one that is there, where that makes one folder.
     """
+    if user.user_id is not None:
+        refuse_folded(user.files, user.paths.folder)
     if creates:
         prepare_user(user.files, user.paths)
     elif not user.paths.folder.is_dir():
         return Commit(revision=0)
+    if agent is not None:
+        refuse_folded(user.files, user.paths.agent(agent))
     for _ in range(_ATTEMPTS):
         try:
             return _attempt(user, agent, decide)
@@ -92,8 +103,9 @@ def _attempt(user: UserContext, agent: str | None, decide: Decide) -> Commit:
         change = _manifest_change(user, state, decision)
         transaction = Transaction(user.files, held)
         if decision.new_epoch:
-            transaction.prepare_journal()
-            renew_epoch(user.files, user.paths)
+            with in_words(user.paths):
+                transaction.prepare_journal()
+                renew_epoch(user.files, user.paths)
         conflicts = transaction.commit([write.change() for write in decision.writes], change)
         after = user.files.stat(str(user.paths.manifest))
         _clean_sidecars(user, decision)
@@ -132,9 +144,8 @@ def patched(state: ManifestState, patch: Mapping[str, str], now: str) -> Summari
 def _clean_sidecars(user: UserContext, decision: Decision) -> None:
     """A deleted fact leaves nothing in the usage and audit files; they are ours alone, and derived."""
     gone: dict[str, set[str]] = {}
-    for write in decision.writes:
-        if write.after is None:
-            gone.setdefault(write.agent, set()).add(write.fact_id)
+    for write in decision.gone():
+        gone.setdefault(write.agent, set()).add(write.fact_id)
     for agent, ids in gone.items():
         try:
             remove_entries(user.files, user.paths, agent, ids)

@@ -12,6 +12,7 @@ from deermem.model.summaries import SECTIONS, Section, Summaries
 from deermem.model.values import JsonObject
 from deermem.service.capacity import keep_cap
 from deermem.service.commit import Decision, Write, commit
+from deermem.service.expiry import delete_expired, revived
 from deermem.service.known import Known
 from deermem.service.locate import find, find_target
 from deermem.service.read import manifest_state, served, snapshot
@@ -59,9 +60,10 @@ def _decide(
             added.append(fact)
             write_fact(user, agent, decision, None, fact)
         else:
-            write_fact(user, agent, decision, found, _merged(found.fact, fact, stated))
+            write_fact(user, agent, decision, found, _merged(revived(found.fact, user.clock()), fact, stated))
     if replace_all:
         _delete_others(user, agent, {fact.id.lower() for fact in parsed.facts}, decision)
+    delete_expired(user, known, decision, user.clock())
     keep_cap(user, known, decision, added)
     return decision
 

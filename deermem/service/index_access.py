@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from deermem.index import schema
 from deermem.index.catalogue import Catalogue
 from deermem.store.layout import UserPaths
+from deermem.store.network import unsafe_file_system
 
 _log: Final = logging.getLogger("deermem")
 _GIVEN_UP: Final = 2
@@ -32,8 +33,12 @@ class IndexAccess:
             self.close()
             self._on_drop()
         if self._catalogue is None and self._wanted and self._failures < _GIVEN_UP and self._paths.folder.is_dir():
-            self._catalogue = self.guarded(lambda: Catalogue(self._paths.index))
+            self._catalogue = self.guarded(self._connected)
         return self._catalogue
+
+    def _connected(self) -> Catalogue:
+        # A write-ahead log needs memory that all its users share, which two machines or a guest and its host don't.
+        return Catalogue(self._paths.index, wal=not unsafe_file_system(self._paths.index))
 
     def close(self) -> None:
         """Closes the connection; `open` makes a new one."""
@@ -61,9 +66,12 @@ class IndexAccess:
         self._on_drop()
 
     def start_over(self) -> None:
-        """Drops the database and forgives what failed before: a person asked for a rebuild."""
+        """Empties the database, or drops it where it is damaged, and forgives what failed before."""
         self._failures = 0
-        self.drop()
+        if self.ask(lambda catalogue: catalogue.start_over()):
+            self._on_drop()
+        else:
+            self.drop()
 
     def guarded(self, work: Callable[[], T]) -> T | None:
         """The result of work on the database, None where it failed."""
@@ -73,6 +81,9 @@ class IndexAccess:
             _log.warning("the index %s can't be used now: %s", self._paths.index, error)
             if (error.sqlite_errorcode or 0) & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 self._fail()
+        except FileNotFoundError:
+            # Another process is dropping the index this instant, and will make it again.
+            return None
         except (sqlite3.DatabaseError, OSError) as error:
             _log.warning("the index %s is damaged and is built again: %s", self._paths.index, error)
             self._fail()

@@ -6,6 +6,7 @@ So a write costs the same at 50,000 facts as at 500. The facts that decide are r
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import TypeVar
 
 from deermem.index.catalogue import Catalogue
@@ -26,7 +27,7 @@ class Known:
         self.agent = agent
         self._state = state
         self._snapshot: Snapshot | None = None
-        self._current: bool | None = None
+        self._identity: str | None = None
 
     def same_content(self, content: str) -> Fact | None:
         """The fact that says this already."""
@@ -38,7 +39,9 @@ class Known:
             ]
         for path in sorted(paths):
             found = read_path(self._user, self.agent, path)
-            if isinstance(found, Found) and content_key(found.fact.content) == key:
+            if not isinstance(found, Found) or found.fact.expired_by(self._user.clock()):
+                continue
+            if content_key(found.fact.content) == key:
                 return found.fact
         return None
 
@@ -66,6 +69,14 @@ class Known:
         ]
         return sorted(ranked, key=lambda item: (item[1].confidence, item[1].created_at, item[1].id))[:limit]
 
+    def expired(self, now: datetime) -> list[str]:
+        """Paths of the facts whose time is over, as far as they are known: a point operation sweeps for nobody."""
+        if self._snapshot is None and self._current_in():
+            return self._user.view.ask(lambda catalogue: catalogue.expired(self.agent, now.timestamp())) or []
+        if self._snapshot is None:
+            return []
+        return sorted(row.path for row in self._swept().rows.values() if row.fact and row.fact.expired_by(now))
+
     def _is_there(self, fact_id: str) -> bool:
         return self._user.files.stat(str(self._user.paths.fact(self.agent, fact_id))) is not None
 
@@ -74,12 +85,18 @@ class Known:
             self._snapshot = self._user.view.sweep(self.agent, stamp=self._user.currency(self._state))
         return self._snapshot
 
+    def _current_in(self) -> str:
+        """The identity of the catalogue, "" where it isn't current."""
+        mark = self._user.currency(self._state)
+        found = self._user.view.ask(lambda catalogue: (catalogue.identity(), catalogue.is_current(self.agent, mark)))
+        return found[0] if found is not None and found[1] else ""
+
     def _ask(self, question: Callable[[Catalogue], T]) -> T | None:
         """The catalogue's answer while it is current; a sweep brings it up once, None means: do without."""
-        if self._current is None:
-            mark = self._user.currency(self._state)
-            self._current = bool(self._user.view.ask(lambda catalogue: catalogue.is_current(self.agent, mark)))
-            if not self._current:
+        view = self._user.view
+        if self._identity is None:
+            self._identity = self._current_in()
+            if not self._identity:
                 self._swept()
-                self._current = self._user.view.is_stored(self.agent)
-        return self._user.view.ask(question) if self._current else None
+                self._identity = view.identity(self.agent) if view.is_stored(self.agent) else ""
+        return view.ask(question, of=self._identity) if self._identity else None

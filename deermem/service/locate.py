@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from deermem.errors import Corruption, FactConflict, FactNotFound
 from deermem.format.markdown import Parsed
@@ -11,7 +12,7 @@ from deermem.model.changes import ABSENT, Expected
 from deermem.model.fact import Fact
 from deermem.model.records import Problem
 from deermem.service.user import UserContext
-from deermem.store.repository import is_linked, look, parse
+from deermem.store.repository import Reader, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,7 @@ def canonical(agent: str, fact_id: str) -> str:
 
 def read_path(user: UserContext, agent: str, path: str) -> Found | Problem | None:
     """One fact file: what it says, why it isn't served, or None where it is absent."""
-    if is_linked(user.paths, agent, path):
-        return None
-    state = look(user.files, str(user.paths.facts(agent)), path)
+    state = Reader(user.files, user.paths, agent).look(path)
     if state is None:
         return None
     if state.data is None:
@@ -56,8 +55,12 @@ def find(user: UserContext, agent: str, fact_id: str) -> Found | None:
         return at_home
     if isinstance(at_home, Problem):
         raise corrupt(user, agent, canonical(agent, fact_id), at_home)
-    row = user.view.sweep(agent).row(fact_id)
+    seen = user.view.sweep(agent)
+    row = seen.row(fact_id)
     elsewhere = read_path(user, agent, row.path) if row is not None else None
+    broken = next((other for other in seen.unreadable if PurePosixPath(other.path).stem == fact_id), None)
+    if elsewhere is None and broken is not None and broken.problem is not None:
+        raise corrupt(user, agent, broken.path, broken.problem)
     if isinstance(elsewhere, Problem) and row is not None:
         raise corrupt(user, agent, row.path, elsewhere)
     return elsewhere if isinstance(elsewhere, Found) and elsewhere.fact.id == fact_id else None

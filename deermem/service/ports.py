@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import os
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
+from deermem.config import Settings
+from deermem.model.fact import Fact
+from deermem.model.records import SearchFilter
 from deermem.store.lock import HeldLock
 
 
@@ -13,5 +18,54 @@ class Migration(Protocol):
     def is_due(self, agent: str | None) -> bool:
         """Cheap: whether this user's shared document, or that agent's (None: any agent's), is an old one."""
 
-    def run(self, held: HeldLock, agent: str | None) -> None:
-        """Migrates under the held lock; raises MigrationError with the source untouched."""
+    def run(self, held: HeldLock, agent: str | None, *, shared_wins: bool = False) -> None:
+        """Migrates under the held lock; raises MigrationError with the source untouched.
+
+        `shared_wins`: an agent's summaries that differ from the shared ones don't stop it.
+        """
+
+
+class Scored(NamedTuple):
+    """A fact that a retrieval found; a plain tuple of the first three will do.
+
+    `key` is the fact's id, or the path of its file below the agent's `facts/`. Where `path` is set too, the hit
+    counts only while that very file speaks for the id.
+    """
+
+    agent: str
+    key: str
+    score: float
+    path: str = ""
+
+
+class Retrieval(Protocol):
+    """Finds the facts of one user; one object a user, so that no user's words reach another's statistics.
+
+    It never has the last word: what it finds is held against the files, and facts that are gone, expired or
+    outside a filter are dropped. Calls for one user don't overlap. Whatever it raises costs a warning, and the
+    search goes through the facts themselves.
+    """
+
+    def sync(self, agent: str, facts: Sequence[Fact]) -> bool:
+        """These are the agent's facts now, all of them, expired ones too.
+
+        Called before a search whenever they changed since the last call that said true. False: what is found now
+        would not be whole, so the facts themselves are searched this time.
+        """
+
+    def search(self, text: str, where: SearchFilter, top_k: int, now: float) -> Iterable[Scored] | None:
+        """At most `top_k` facts of `where.agents`, best first, filtered before that limit; any text is fine.
+
+        Facts that expired by `now` (unix seconds) are left out. None: it can't answer now.
+        """
+
+    def close(self) -> None:
+        """The user is closed; a later search makes a new object."""
+
+
+class RetrievalFactory(Protocol):
+    """What the dotted name in `settings.retrieval_adapter` stands for."""
+
+    def __call__(self, index_folder: os.PathLike[str], settings: Settings, /) -> Retrieval:
+        """A retrieval for one user. `index_folder` is the user's own; it may not exist yet, and all in it is
+        derived: it may be deleted at any time."""

@@ -21,6 +21,7 @@ from deermem.service.snapshot import Snapshot, resolve, state_token
 from deermem.service.user import ManifestState, UserContext, parse_manifest
 from deermem.store.journal import Record, Step, digest, is_state, parse_record
 from deermem.store.repository import parse
+from deermem.store.transaction import in_words
 from deermem.store.undo import undo_is_due
 
 _TURNS = 3
@@ -37,11 +38,12 @@ def snapshot(user: UserContext, agent: str) -> Snapshot:
     """The bucket as it lies on disk now."""
     make_ready(user, agent)
     for _ in range(_TURNS):
-        before = _record(user)
+        before = _record_bytes(user)
+        record = parse_record(before)
         seen = user.view.sweep(agent)
-        if before is not None and before.state == "sealed":
-            seen = _overlaid(user, agent, seen, before)
-        if _same(before, _record(user)):
+        if record is not None and record.state == "sealed":
+            seen = _overlaid(user, agent, seen, record)
+        if before == _record_bytes(user):
             return seen
     with user.locked(agent):
         return user.view.sweep(agent)
@@ -67,10 +69,11 @@ def get(user: UserContext, agent: str, fact_id: str) -> Fact:
     """
     make_ready(user, agent)
     path = canonical(agent, fact_id)
-    record = _record(user)
+    before = _record_bytes(user)
+    record = parse_record(before)
     if record is None or not _touches(record, agent, path):
         found = read_path(user, agent, path)
-        if isinstance(found, Found) and found.fact.id == fact_id and _same(record, _record(user)):
+        if isinstance(found, Found) and found.fact.id == fact_id and before == _record_bytes(user):
             return _live(found.fact, agent, user)
     seen = snapshot(user, agent)
     row = seen.row(fact_id)
@@ -92,7 +95,7 @@ def path_of(user: UserContext, agent: str, fact_id: str) -> Path:
 
 
 def _live(fact: Fact, agent: str, user: UserContext) -> Fact:
-    if fact.expires_at is not None and fact.expires_at <= user.clock():
+    if fact.expired_by(user.clock()):
         raise missing(agent, fact.id)
     return fact
 
@@ -106,7 +109,7 @@ def served(facts: Sequence[Fact], now: datetime) -> Sequence[Fact]:
     """Those that have not expired: what is shown, found and injected."""
     if not any(fact.expires_at is not None for fact in facts):
         return facts
-    return [fact for fact in facts if fact.expires_at is None or fact.expires_at > now]
+    return [fact for fact in facts if not fact.expired_by(now)]
 
 
 # --- a sealed record
@@ -119,12 +122,14 @@ def is_sealed(user: UserContext) -> bool:
 
 
 def _record(user: UserContext) -> Record | None:
-    return parse_record(user.files.read(str(user.paths.record)))
+    return parse_record(_record_bytes(user))
 
 
-def _same(one: Record | None, other: Record | None) -> bool:
-    marks = [(record.sequence, record.state) if record else None for record in (one, other)]
-    return marks[0] == marks[1]
+def _record_bytes(user: UserContext) -> bytes | None:
+    """The record file as it is. Two looks are compared by their bytes: a record that is half written parses as none,
+    and two such moments, at the begin and at the end of one commit, must not pass for no commit."""
+    with in_words(user.paths):
+        return user.files.read(str(user.paths.record))
 
 
 def _touches(record: Record, agent: str, path: str) -> bool:
@@ -154,7 +159,9 @@ def _overlaid(user: UserContext, agent: str, seen: Snapshot, record: Record) -> 
 def _after(user: UserContext, step: Step) -> bytes | None:
     """The staged text; where it no longer holds it, what the target holds by now."""
     if step.staged is None:
-        return None
+        displaced = user.files.stat(os.path.join(user.paths.journal, step.displaced))
+        # Moved aside already: what stands there is new, a person put it back.
+        return None if displaced is None else user.files.read(os.path.join(user.paths.folder, step.path))
     staged = user.files.read(os.path.join(user.paths.journal, step.staged))
     if staged is not None and is_state(staged, step.after):
         return staged

@@ -1,40 +1,89 @@
 """Searching: the bucket is swept first, the index answers, and what it found is held against the sweep.
 
-Nothing found, or no index to ask: the same query runs over the facts themselves, and the hits say so.
+Nothing found, or no index to ask: the same query runs over the facts themselves, and the hits say so. Every way of
+searching, counting and explaining goes through here, so that all give the same answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from deermem.errors import InvalidInput
 from deermem.index.query import Query, parse_query
-from deermem.index.search import Found, search, substring_rank, whole_text_rank
+from deermem.index.rows import Row
+from deermem.index.search import passes, substring_rank, whole_text_rank
 from deermem.index.snippets import snippet
 from deermem.model.fact import Fact, check_topics
-from deermem.model.records import MatchKind, SearchFilter, SearchHit
-from deermem.service.read import is_sealed, served, snapshot
+from deermem.model.records import Filters, MatchKind, SearchFilter, SearchHit
+from deermem.service.ports import Retrieval, Scored
+from deermem.service.read import served, snapshot
+from deermem.service.retrieval import Fts5Retrieval, retrieval_of
 from deermem.service.snapshot import Snapshot
 from deermem.service.user import UserContext
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query over some agents' facts as they lay on disk at one moment."""
+
+    user: UserContext
+    query: Query
+    where: SearchFilter
+    seen: Mapping[str, Snapshot]
+    now: datetime
+
+    @property
+    def size(self) -> int:
+        """How many facts there are to search."""
+        return sum(len(bucket.facts) for bucket in self.seen.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A fact that matches, and the bucket it lies in."""
+
+    agent: str
+    fact: Fact
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The best matches, best first, and who found them."""
+
+    matches: tuple[Match, ...]
+    kind: MatchKind
+
+
 def recall(user: UserContext, agents: Sequence[str], text: str, *, where: SearchFilter, top_k: int) -> list[SearchHit]:
     """The best `top_k` facts of these agents for a text, best first; no text raises."""
-    query = parse_query(text)
-    if query.is_empty or top_k <= 0 or not agents:
+    question = asked(user, agents, text, where)
+    if question.query.is_empty or top_k <= 0:
         return []
-    where = replace(where, agents=tuple(agents))
-    seen = {agent: snapshot(user, agent) for agent in agents}
-    hits = _indexed(user, seen, query, where, top_k)
-    return hits or _scanned(user, seen, query, where, top_k, whole_text=hits is not None)
+    answer = answered(question, retrieval_of(user), top_k)
+    return [hit(match, answer.kind, question.query) for match in answer.matches]
 
 
-def narrowed(where: SearchFilter) -> SearchFilter:
+def total(user: UserContext, agents: Sequence[str], text: str, *, where: SearchFilter) -> int:
+    """How many facts `recall` would find without a limit."""
+    question = asked(user, agents, text, where)
+    return 0 if question.query.is_empty else counted(question)
+
+
+def filters(given: Filters) -> SearchFilter:
     """The filter with its times made aware; raises InvalidInput for topics and times of another type."""
+    topics = given.get("topics") or ()
+    where = SearchFilter(
+        category=given.get("category"),
+        topics=topics if isinstance(topics, str) else tuple(topics),  # type: ignore[arg-type]
+        source_thread=given.get("source_thread"),
+        since=_aware(given.get("since"), "since"),
+        until=_aware(given.get("until"), "until"),
+    )
     check_topics(where.topics)
-    return replace(where, since=_aware(where.since, "since"), until=_aware(where.until, "until"))
+    return where
 
 
 def _aware(moment: datetime | None, name: str) -> datetime | None:
@@ -45,45 +94,91 @@ def _aware(moment: datetime | None, name: str) -> datetime | None:
     return moment.replace(tzinfo=UTC)
 
 
-def _indexed(
-    user: UserContext, seen: Mapping[str, Snapshot], query: Query, where: SearchFilter, top_k: int
-) -> list[SearchHit] | None:
-    """What the index finds; None where there is none to ask, or a commit is under way that it can't know of."""
-    if is_sealed(user) or not all(user.view.is_stored(agent) for agent in seen):
+# --- what explaining shares
+
+
+def asked(user: UserContext, agents: Sequence[str], text: str, where: SearchFilter) -> Question:
+    """The question, with the buckets swept; a text that asks nothing sweeps none."""
+    query = parse_query(text)
+    names = tuple(dict.fromkeys(agents))
+    seen = {} if query.is_empty else {agent: snapshot(user, agent) for agent in names}
+    return Question(user, query, replace(where, agents=names), seen, user.clock())
+
+
+def answered(question: Question, retrieval: Retrieval, top_k: int) -> Answer:
+    """The best `top_k` matches; `retrieval` is asked first."""
+    # A file whose id another one speaks for is in the index too, and must not take a hit's place.
+    hidden = sum(len(bucket.shadowed) for bucket in question.seen.values())
+    found = _found(question, retrieval, top_k + hidden)
+    if found:
+        kind: MatchKind = "fts5" if isinstance(retrieval, Fts5Retrieval) else "adapter"
+        return Answer(tuple(found[:top_k]), kind)
+    # The built-in index has said already that no word of the query is anywhere; an adapter may judge otherwise.
+    words_too = found is None or not isinstance(retrieval, Fts5Retrieval)
+    return Answer(tuple(_scanned(question, top_k, words_too=words_too)), "substring")
+
+
+def counted(question: Question) -> int:
+    """How many matches there are."""
+    retrieval = retrieval_of(question.user)
+    if isinstance(retrieval, Fts5Retrieval) and _synced(question, retrieval):
+        found = retrieval.matching(question.query.text, question.where, question.now.timestamp())
+        known = sum(1 for _ in _checked(question, found or ()))
+        if known:
+            return known
+    return len(answered(question, retrieval, question.size).matches)
+
+
+def hit(match: Match, kind: MatchKind, query: Query) -> SearchHit:
+    """What callers see of a match."""
+    text = snippet(match.fact.content, query)
+    return SearchHit(fact=match.fact, score=match.score, match=kind, snippet=text, agent=match.agent)
+
+
+def _synced(question: Question, retrieval: Retrieval) -> bool:
+    return all(retrieval.sync(agent, bucket.facts) for agent, bucket in question.seen.items())
+
+
+def _found(question: Question, retrieval: Retrieval, top_k: int) -> list[Match] | None:
+    """What a retrieval finds; None where it can't be asked."""
+    if not question.seen or not _synced(question, retrieval):
         return None
-    hidden = sum(len(snapshot.shadowed) for snapshot in seen.values())
-    now = user.clock().timestamp()
-    found = user.view.ask(
-        lambda catalogue: search(catalogue.connection, query, where=where, top_k=top_k + hidden, now=now)
-    )
-    if found is None:
-        return None
-    return [hit for item in found if (hit := _hit(seen, item, query))][:top_k]
+    found = retrieval.search(question.query.text, question.where, top_k, question.now.timestamp())
+    return None if found is None else list(_checked(question, found))
 
 
-def _hit(seen: Mapping[str, Snapshot], found: Found, query: Query) -> SearchHit | None:
-    """The fact as the sweep saw it; None where the index is behind, or another file speaks for the id."""
-    row = seen[found.agent].row(found.fact_id)
-    if row is None or row.path != found.path or row.fact is None:
-        return None
-    return _made(row.fact, found.score, "fts5", query, found.agent)
+def _checked(question: Question, found: Iterable[Scored]) -> Iterator[Match]:
+    """The facts as the sweep saw them; what is gone, filtered out, told twice or spoken for by another file is not."""
+    now = question.now.timestamp()
+    known: set[tuple[str, str]] = set()
+    paths: dict[str, Mapping[str, Row]] = {}
+    for item in found:
+        row = _row(question.seen.get(item.agent), item, paths)
+        if row is None or row.fact is None or (item.agent, row.path) in known:
+            continue
+        if passes(row.fact, question.where, now):
+            known.add((item.agent, row.path))
+            yield Match(item.agent, row.fact, item.score)
 
 
-def _scanned(  # noqa: PLR0913 - one of them is keyword-only
-    user: UserContext, seen: Mapping[str, Snapshot], query: Query, where: SearchFilter, top_k: int, *, whole_text: bool
-) -> list[SearchHit]:
-    """The facts themselves; `whole_text` where an index has said already that no word of the query matches."""
-    now = user.clock()
+def _row(bucket: Snapshot | None, item: Scored, paths: dict[str, Mapping[str, Row]]) -> Row | None:
+    """The file that a hit means; `paths` keeps what was worked out for an adapter that answers in paths."""
+    row = bucket.row(item.key) if bucket is not None else None
+    if row is None and bucket is not None and item.key.endswith(".md"):
+        if item.agent not in paths:
+            paths[item.agent] = {row.path: row for row in bucket.rows.values()}
+        row = paths[item.agent].get(item.key)
+    return row if row is not None and item.path in ("", row.path) else None
+
+
+def _scanned(question: Question, top_k: int, *, words_too: bool) -> list[Match]:
+    """The facts themselves; without `words_too` only those that hold the whole text."""
     owners: dict[int, str] = {}
     facts: list[Fact] = []
-    for agent, bucket in seen.items():
-        for fact in served(bucket.facts, now):
+    for agent, bucket in question.seen.items():
+        for fact in served(bucket.facts, question.now):
             owners[id(fact)] = agent
             facts.append(fact)
-    rank = whole_text_rank if whole_text else substring_rank
-    ranked = rank(query.text, facts, where, top_k)
-    return [_made(fact, fact.confidence, "substring", query, owners[id(fact)]) for fact in ranked]
-
-
-def _made(fact: Fact, score: float, match: MatchKind, query: Query, agent: str) -> SearchHit:
-    return SearchHit(fact=fact, score=score, match=match, snippet=snippet(fact.content, query), agent=agent)
+    rank = substring_rank if words_too else whole_text_rank
+    ranked = rank(question.query.text, facts, question.where, top_k)
+    return [Match(owners[id(fact)], fact, fact.confidence) for fact in ranked]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deermem.model.records import BucketStats, IndexReport
+from deermem.service.snapshot import Snapshot
 from deermem.service.user import UserContext
 
 
@@ -27,11 +28,13 @@ def bucket_stats(user: UserContext, name: str | None) -> tuple[BucketStats, ...]
 def reindex(user: UserContext) -> IndexReport:
     """Drops the index of one user and builds it again from the files."""
     user.view.start_over()
+    if user.adapter is not None:
+        user.adapter.close()
     indexed = failed = 0
     supported = True
     for agent in user.paths.agents():
         seen = user.view.sweep(agent)
-        supported = user.view.is_stored(agent) and supported
+        supported = user.view.is_stored(agent) and _synced(user, agent, seen) and supported
         indexed += len(seen.facts) + len(seen.shadowed)
         failed += len(seen.unreadable)
     return IndexReport(supported=supported, indexed=indexed, failed=failed, users=1)
@@ -39,6 +42,10 @@ def reindex(user: UserContext) -> IndexReport:
 
 def warm(user: UserContext) -> bool:
     """Builds what is missing of the index; whether it is whole."""
-    for agent in user.paths.agents():
-        user.view.sweep(agent)
-    return all(user.view.is_stored(agent) for agent in user.paths.agents())
+    agents = user.paths.agents()
+    seen = {agent: user.view.sweep(agent) for agent in agents}
+    return all(user.view.is_stored(agent) and _synced(user, agent, seen[agent]) for agent in agents)
+
+
+def _synced(user: UserContext, agent: str, seen: Snapshot) -> bool:
+    return user.adapter is None or user.adapter.sync(agent, seen.facts)

@@ -13,18 +13,22 @@ from deermem.format.manifest import Manifest
 from deermem.format.problems import FormatError
 from deermem.index.catalogue import Currency
 from deermem.model.scope import Scope
-from deermem.service.ports import Migration
+from deermem.service.ports import Migration, Retrieval
 from deermem.service.view import UserView
 from deermem.store.boot import boot_id
 from deermem.store.files import Files
 from deermem.store.layout import UserPaths
 from deermem.store.lock import HeldLock, user_lock
 from deermem.store.recovery import recover
+from deermem.store.transaction import in_words
 
 
 @dataclass(frozen=True, slots=True)
 class UserContext:
-    """One user, opened. `max_facts` is per agent, 0 for no limit; `lock_timeout` in seconds."""
+    """One user, opened. `max_facts` is per agent, 0 for no limit; `lock_timeout` in seconds.
+
+    `adapter` is the retrieval of the settings, None for the built-in one.
+    """
 
     user_id: str | None
     paths: UserPaths
@@ -34,6 +38,13 @@ class UserContext:
     migration: Migration
     lock_timeout: float = 10.0
     max_facts: int = 0
+    adapter: Retrieval | None = None
+
+    def close(self) -> None:
+        """Ends the index and the adapter; whoever still holds the user goes on without the index."""
+        self.view.close()
+        if self.adapter is not None:
+            self.adapter.close()
 
     def scope(self, agent: str) -> Scope:
         """The bucket of an agent of this user."""
@@ -58,7 +69,8 @@ class UserContext:
     def read_manifest(self) -> ManifestState:
         """memory.json as it stands; raises Corruption where it is no usable document (it is left as it is)."""
         path = str(self.paths.manifest)
-        seen = self.files.look(path)
+        with in_words(self.paths):
+            seen = self.files.look(path)
         if seen is None:
             return ManifestState(None, None, 0, 0)
         return ManifestState(seen.data, parse_manifest(seen.data, path), seen.before.st_ino, seen.before.st_ctime_ns)

@@ -12,49 +12,25 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from deermem.clock import Clock
 from deermem.index.catalogue import Catalogue, Currency
 from deermem.index.rows import Row, Stamp
 from deermem.model.scope import Scope
+from deermem.service.bucket import Bucket, hidden_row, is_settled, is_still_good
 from deermem.service.index_access import IndexAccess
 from deermem.service.snapshot import Snapshot, resolve
 from deermem.store.files import Files
 from deermem.store.inotify import FolderWatch
 from deermem.store.layout import UserPaths
-from deermem.store.repository import FileState, is_linked, look, parse, scan_facts
+from deermem.store.repository import FileState, Reader, parse, scan_facts
 
 T = TypeVar("T")
-LAST_GOOD_SECONDS: Final = 60
-_NEVER_LAST_GOOD: Final = ("empty-file", "wrong-owner")
+_NEVER_LAST_GOOD: Final = ("empty-file", "empty", "wrong-owner")
 _WATCHED_FROM: Final = 2
 _FULL_SWEEP_SECONDS: Final = 10.0
-
-
-@dataclass(slots=True)
-class _Bucket:
-    """What this process knows of one agent's files.
-
-    `unstored` are the paths whose row the catalogue lacks, `gone` those whose row it still has; `doubtful` are
-    rows from the catalogue that this process has not compared with the disk; `broken` may serve their last good
-    version; `watch` is set once the kernel tells.
-    """
-
-    rows: dict[str, Row] = field(default_factory=dict)
-    unstored: set[str] = field(default_factory=set)
-    gone: set[str] = field(default_factory=set)
-    doubtful: set[str] = field(default_factory=set)
-    broken: set[str] = field(default_factory=set)
-    identity: str = ""
-    rev: int = -1
-    snapshot: Snapshot | None = None
-    sweeps: int = 0
-    swept_at: float = 0.0
-    watch: FolderWatch | None = None
-    has_links: bool = False
 
 
 class UserView:
@@ -68,44 +44,57 @@ class UserView:
         self.user_id = user_id
         self.clock = clock
         self.lock = threading.RLock()
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[str, Bucket] = {}
+        self._watching = True
         self._index = IndexAccess(paths, wanted=indexed, on_drop=self._index_dropped)
 
     def close(self) -> None:
         """Ends the index and the kernel's watches; a view that is still held goes on without them."""
         with self.lock:
             self._index.end()
+            self._watching = False
             for bucket in self._buckets.values():
                 self._unwatch(bucket)
-                bucket.has_links = True
 
     # --- sweeping
 
     def sweep(self, agent: str, *, stamp: Currency | None = None) -> Snapshot:
         """The bucket as it lies on disk now. `stamp`: the memory.json that was read before this began."""
         with self.lock:
-            bucket = self._buckets.setdefault(agent, _Bucket())
-            if bucket.rev < 0:
-                self._pull(agent, bucket)
-            suspects = self._changed(agent, bucket)
-            if suspects and self._pull(agent, bucket):
-                suspects |= bucket.doubtful
-            for path in sorted(suspects):
-                if self._differs(agent, bucket, path):
-                    self._take_in(agent, bucket, path)
-            bucket.doubtful.clear()
-            self._end_last_good(bucket)
-            self._push(agent, bucket, stamp)
-            if bucket.snapshot is None:
-                bucket.snapshot = resolve(bucket.rows.values())
-            return bucket.snapshot
+            bucket = self._buckets.setdefault(agent, Bucket())
+            try:
+                return self._sweep(agent, bucket, stamp)
+            except BaseException:
+                # What the kernel told and nobody read is lost: the next sweep starts from nothing.
+                self._unwatch(bucket)
+                del self._buckets[agent]
+                raise
+
+    def _sweep(self, agent: str, bucket: Bucket, stamp: Currency | None) -> Snapshot:
+        if bucket.rev < 0:
+            self._pull(agent, bucket)
+        suspects = self._changed(agent, bucket)
+        if suspects and self._pull(agent, bucket):
+            suspects |= bucket.doubtful
+        reader = Reader(self.files, self.paths, agent)
+        for path in sorted(suspects):
+            if self._differs(agent, bucket, path):
+                self._take_in(reader, agent, bucket, path)
+        bucket.doubtful.clear()
+        self._end_last_good(bucket)
+        self._push(agent, bucket, stamp)
+        if bucket.snapshot is None:
+            hidden = [hidden_row(agent, folder) for folder in bucket.hidden]
+            bucket.snapshot = resolve([*bucket.rows.values(), *hidden])
+        return bucket.snapshot
 
     def note(self, agent: str, paths: Iterable[str], moved: tuple[Currency, Currency] | None = None) -> None:
         """These files may have changed: reads them and tells the catalogue; where that is busy, a sweep will."""
         with self.lock:
-            bucket = self._buckets.setdefault(agent, _Bucket())
+            bucket = self._buckets.setdefault(agent, Bucket())
+            reader = Reader(self.files, self.paths, agent)
             for path in paths:
-                self._take_in(agent, bucket, path)
+                self._take_in(reader, agent, bucket, path)
             self._push(agent, bucket, moved=moved)
 
     def start_over(self) -> None:
@@ -116,57 +105,67 @@ class UserView:
             self._buckets.clear()
             self._index.start_over()
 
-    def _changed(self, agent: str, bucket: _Bucket) -> set[str]:
+    def _changed(self, agent: str, bucket: Bucket) -> set[str]:
         """The paths that may have changed, by the kernel's word or by a sweep over all of them."""
         now = time.monotonic()
         told = bucket.watch.drain() if bucket.watch is not None else None
         # A save through a memory map raises no event: so all files are compared every now and then.
         if told is not None and now - bucket.swept_at < _FULL_SWEEP_SECONDS:
-            return told | bucket.doubtful
+            return _expanded(told, bucket) | bucket.doubtful
         self._unwatch(bucket)
         bucket.sweeps += 1
         bucket.swept_at = now
-        if bucket.sweeps >= _WATCHED_FROM and not bucket.has_links:
+        if self._watching and bucket.sweeps >= _WATCHED_FROM and not bucket.has_links:
             # Before the scan, or what changes in between would be seen by neither.
             bucket.watch = FolderWatch.start(str(self.paths.facts(agent)))
         return self._compare(agent, bucket)
 
-    def _compare(self, agent: str, bucket: _Bucket) -> set[str]:
+    def _compare(self, agent: str, bucket: Bucket) -> set[str]:
         scan = scan_facts(str(self.paths.facts(agent)))
         rows = bucket.rows
         suspects = set()
         for path, status in scan.files.items():
             row = rows.get(path)
             stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            if row is None or row.stamp != stamp or stamp[4] >= row.looked_ns:
+            if row is None or row.stamp != stamp or not is_settled(row):
                 suspects.add(path)
             elif status.st_nlink != 1:
                 self._unwatch(bucket)
         # A folder that can't be listed says nothing about its files: they are not gone.
-        hidden = tuple(scan.unreadable)
+        hidden = tuple(dict.fromkeys(scan.unreadable))
+        if hidden != bucket.hidden:
+            bucket.hidden, bucket.snapshot = hidden, None
+        if hidden:
+            self._unwatch(bucket)
         suspects.update(path for path in rows if path not in scan.files and not (hidden and path.startswith(hidden)))
         return suspects
 
-    def _differs(self, agent: str, bucket: _Bucket, path: str) -> bool:
+    def _differs(self, agent: str, bucket: Bucket, path: str) -> bool:
         """Whether a file isn't the one its row was made from, as far as its signature proves."""
         row = bucket.rows.get(path)
+        if row is None:
+            return True
         try:
             status = self.files.stat(f"{self.paths.facts(agent)}/{path}")
-        except PermissionError:
-            return row is None
-        if row is None or status is None:
+        except OSError:
+            # What is refused now may be granted later, without an event.
+            self._unwatch(bucket)
+            return row.fact is None
+        if status is None:
             return True
         stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        return row.stamp != stamp or not _settled(row)
+        return row.stamp != stamp or not is_settled(row)
 
-    def _take_in(self, agent: str, bucket: _Bucket, path: str) -> None:
-        linked = is_linked(self.paths, agent, path)
-        state = None if linked else look(self.files, str(self.paths.facts(agent)), path)
+    def _take_in(self, reader: Reader, agent: str, bucket: Bucket, path: str) -> None:
+        state = reader.look(path)
         old = bucket.rows.get(path)
         if state is None:
             if old is not None:
                 self._drop(bucket, path)
             return
+        if state.data is None:
+            # What was refused now may be granted later, without an event.
+            self._unwatch(bucket)
         if state.links != 1:
             # A save through the other name has no event in this folder.
             self._unwatch(bucket)
@@ -176,10 +175,10 @@ class UserView:
         if row.broken_at is not None:
             bucket.broken.add(path)
         bucket.gone.discard(path)
-        if old is None or row.hash != old.hash or row.problem != old.problem:
+        if old is None or row.hash != old.hash or row.problem != old.problem or row.fact is not old.fact:
             bucket.snapshot = None
             bucket.unstored.add(path)
-        elif row.stamp != old.stamp or (_settled(row) and not _settled(old)):
+        elif row.stamp != old.stamp or (is_settled(row) and not is_settled(old)):
             bucket.unstored.add(path)
 
     def _row(self, agent: str, state: FileState, old: Row | None) -> Row:
@@ -187,7 +186,8 @@ class UserView:
         if state.data is None:
             return Row(agent, state.path, stamp, state.looked_ns, b"", None, state.problem)
         digest = hashlib.sha256(state.data).digest()
-        if old is not None and old.hash == digest:
+        # What a hand-made file leaves unsaid comes from its times, which may differ where its text does not.
+        if old is not None and old.hash == digest and (old.fact is None or old.complete or old.stamp[3] == stamp[3]):
             return replace(old, stamp=stamp, looked_ns=state.looked_ns)
         scope = Scope(self.user_id, agent)
         parsed, problem = parse(state.data, state.path, scope, modified_ns=state.signature.mtime_ns)
@@ -206,14 +206,14 @@ class UserView:
             complete=parsed.complete,
         )
 
-    def _drop(self, bucket: _Bucket, path: str) -> None:
+    def _drop(self, bucket: Bucket, path: str) -> None:
         bucket.rows.pop(path, None)
         bucket.unstored.discard(path)
         bucket.gone.add(path)
         bucket.snapshot = None
 
     @staticmethod
-    def _unwatch(bucket: _Bucket) -> None:
+    def _unwatch(bucket: Bucket) -> None:
         if bucket.watch is not None:
             bucket.watch.close()
             bucket.watch = None
@@ -226,39 +226,50 @@ class UserView:
             return broken
         since = old.broken_at or self.clock()
         row = replace(broken, fact=old.fact, broken_at=since)
-        return row if _still_good(row, self.clock()) else broken
+        return row if is_still_good(row, self.clock()) else broken
 
-    def _end_last_good(self, bucket: _Bucket) -> None:
+    def _end_last_good(self, bucket: Bucket) -> None:
         for path in list(bucket.broken):
             row = bucket.rows.get(path)
             if row is None or row.broken_at is None:
                 bucket.broken.discard(path)
-            elif not _still_good(row, self.clock()):
+            elif not is_still_good(row, self.clock()):
                 bucket.rows[path] = replace(row, fact=None, broken_at=None)
                 bucket.unstored.add(path)
                 bucket.snapshot = None
 
     # --- the catalogue
 
-    def ask(self, question: Callable[[Catalogue], T]) -> T | None:
-        """The answer of the catalogue, None where it has none to give."""
+    def ask(self, question: Callable[[Catalogue], T], *, of: str | None = None) -> T | None:
+        """The answer of the catalogue, None where it has none to give.
+
+        `of`: the identity that the catalogue must still have. Looked at afterwards, it tells that nobody dropped
+        the rows between the moment they were known to be whole and the question.
+        """
         with self.lock:
-            return self._index.ask(question)
+            answer = self._index.ask(question)
+            return answer if of is None or self._index.ask(Catalogue.identity) == of else None
+
+    def identity(self, agent: str) -> str:
+        """The identity of the catalogue that this bucket's rows were last compared with."""
+        with self.lock:
+            return self._buckets.setdefault(agent, Bucket()).identity
 
     def is_stored(self, agent: str) -> bool:
         """Whether the catalogue holds every row of this bucket, after a sweep: what a search needs to be whole."""
         with self.lock:
-            bucket = self._buckets.setdefault(agent, _Bucket())
+            bucket = self._buckets.setdefault(agent, Bucket())
             self._pull(agent, bucket)
             self._push(agent, bucket, wait=True)
-            return self._index.open() is not None and not bucket.unstored and not bucket.gone
+            whole = not bucket.unstored and not bucket.gone
+            return whole and self._index.ask(Catalogue.identity) == bucket.identity
 
     def _index_dropped(self) -> None:
         for bucket in self._buckets.values():
             bucket.rev, bucket.identity = -1, ""
             bucket.unstored, bucket.gone = set(bucket.rows), set()
 
-    def _pull(self, agent: str, bucket: _Bucket) -> bool:
+    def _pull(self, agent: str, bucket: Bucket) -> bool:
         """Takes in rows that others wrote; whether there were any."""
         pulled = self._index.ask(lambda catalogue: catalogue.pull(agent, bucket.rev))
         if pulled is not None and pulled.identity != bucket.identity:
@@ -275,7 +286,7 @@ class UserView:
             self._recount(agent, bucket)
         return bool(pulled.rows)
 
-    def _adopt(self, bucket: _Bucket, row: Row) -> None:
+    def _adopt(self, bucket: Bucket, row: Row) -> None:
         known = bucket.rows.get(row.path)
         if known is not None and known.stamp == row.stamp and known.hash == row.hash:
             bucket.unstored.discard(row.path)
@@ -292,7 +303,7 @@ class UserView:
         bucket.gone.discard(row.path)
         bucket.snapshot = None
 
-    def _recount(self, agent: str, bucket: _Bucket) -> None:
+    def _recount(self, agent: str, bucket: Bucket) -> None:
         there = self._index.ask(lambda catalogue: catalogue.paths(agent))
         if there is not None:
             bucket.unstored |= bucket.rows.keys() - there
@@ -301,7 +312,7 @@ class UserView:
     def _push(
         self,
         agent: str,
-        bucket: _Bucket,
+        bucket: Bucket,
         stamp: Currency | None = None,
         *,
         moved: tuple[Currency, Currency] | None = None,
@@ -319,9 +330,9 @@ class UserView:
             bucket.rev = rev if bucket.rev == rev - 1 else bucket.rev
 
 
-def _settled(row: Row) -> bool:
-    return row.stamp[4] < row.looked_ns
-
-
-def _still_good(row: Row, now: datetime) -> bool:
-    return row.broken_at is not None and abs((now - row.broken_at).total_seconds()) < LAST_GOOD_SECONDS
+def _expanded(told: set[str], bucket: Bucket) -> set[str]:
+    """With the files that are known in a new folder: they may have come and gone before it was watched."""
+    folders = tuple(path for path in told if path.endswith("/"))
+    if not folders:
+        return told
+    return told.difference(folders).union(path for path in bucket.rows if path.startswith(folders))

@@ -111,8 +111,8 @@ class Files:
             os.close(descriptor)
 
     def flush_folder(self, path: str) -> None:
-        """The names in a folder, to the disk."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _BASE)
+        """The names in a folder, to the disk; the root and what is above it may be links."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
@@ -136,6 +136,8 @@ class Files:
             rename_noreplace(source, target)
         except NotImplementedError:
             self.link(source, target)
+            # Power could leave the second half without the first, and so the text nowhere.
+            self.flush_folder(os.path.dirname(target))
             self.unlink(source)
 
     def exchange(self, staged: str, target: str, displaced: str) -> None:

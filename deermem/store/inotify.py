@@ -85,8 +85,14 @@ class FolderWatch:
             self._descriptor = -1
             _open_watchers -= self._process == os.getpid()
 
+    def __del__(self) -> None:
+        self.close()
+
     def drain(self) -> set[str] | None:
-        """The paths below `facts/` that may have changed since the last call; None in doubt: then sweep anew."""
+        """The paths below `facts/` that may have changed since the last call; None in doubt: then sweep anew.
+
+        One that ends in `/` is a new folder: what happened in it before it was watched is not known.
+        """
         if self._descriptor < 0 or self._process != os.getpid() or not self._is_at_its_path():
             return None
         changed: set[str] = set()
@@ -141,7 +147,7 @@ class FolderWatch:
         found = self._add(f"{prefix}{name}/")
         if found is None:
             return False
-        changed.update(found)
+        changed.update(found, [f"{prefix}{name}/"])
         return True
 
     def _add(self, prefix: str) -> list[str] | None:

@@ -112,7 +112,9 @@ def user_lock(paths: UserPaths, timeout: float) -> Iterator[HeldLock]:
 
 
 def _acquire(paths: UserPaths, deadline: float) -> HeldLock:
-    turnstile = _open(paths.turnstile) if paths.journal.is_dir() else None
+    # A link there is set aside once the lock is held; until then nothing is made behind it.
+    served_in_turn = paths.journal.is_dir() and not paths.journal.is_symlink()
+    turnstile = _open(paths.turnstile) if served_in_turn else None
     try:
         if turnstile is not None:
             _wait(turnstile, paths.turnstile, deadline, _POLL_TURNSTILE)

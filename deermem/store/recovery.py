@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import stat
 from typing import Final
 
 from deermem.format import manifest
@@ -25,10 +26,10 @@ from deermem.store.journal import (
     parse_journal_name,
     parse_record,
 )
-from deermem.store.layout import UserPaths
+from deermem.store.layout import AGENTS, UserPaths
 from deermem.store.lock import HeldLock
 from deermem.store.swap import Swapper
-from deermem.store.transaction import unavailable
+from deermem.store.transaction import in_words
 from deermem.store.undo import roll_back
 
 _log: Final = logging.getLogger("deermem")
@@ -42,13 +43,11 @@ def recover(files: Files, held: HeldLock) -> None:
     """
     if held.recovered:
         return
-    try:
+    with in_words(held.paths):
         roll_back(files, held.paths)
         _free_the_journal(files, held.paths)
         _finish_record(files, held.paths)
         _sweep(files, held.paths)
-    except OSError as error:
-        raise unavailable(error, held.paths) from error
     held.recovered = True
 
 
@@ -96,12 +95,14 @@ def _set_aside(files: Files, paths: UserPaths) -> None:
 
 
 def _sweep(files: Files, paths: UserPaths) -> None:
-    names = files.listdir(str(paths.journal))
-    if any(name.startswith("m.") for name in names):
-        _after_a_death(files, paths, [name for name in names if name.startswith("m.")])
+    names = _set_aside_what_is_no_file(files, paths)
+    if any(name.startswith(("m.", "f.")) for name in names):
+        _flush_folders(files, paths)
+    if staged := [name for name in names if name.startswith("m.")]:
+        _after_a_death(files, paths, staged)
     swapper = Swapper(files, paths)
     for name in names:
-        if name.startswith("t."):
+        if name.startswith(("t.", "f.")):
             files.unlink(swapper.at(name))
         elif name.startswith(("m.", "x.")):
             _drop_manifest(swapper, name)
@@ -111,13 +112,36 @@ def _sweep(files: Files, paths: UserPaths) -> None:
         files.flush_folder(str(paths.journal))
 
 
-def _after_a_death(files: Files, paths: UserPaths, staged: list[str]) -> None:
-    """A one-file commit stopped between its staging and its end: its swap may stand, unflushed and uncounted."""
+def _set_aside_what_is_no_file(files: Files, paths: UserPaths) -> list[str]:
+    """The names below `.journal/` less those of folders and links, which nothing else could get rid of."""
+    kept = []
+    for name in files.listdir(str(paths.journal)):
+        path = os.path.join(paths.journal, name)
+        status = files.stat(path)
+        if status is None or name in ("record", "turnstile") or name.startswith(("conflict.", "set-aside.")):
+            continue
+        if stat.S_ISREG(status.st_mode):
+            kept.append(name)
+            continue
+        files.rename(path, os.path.join(paths.journal, f"set-aside.{secrets.token_hex(4)}"))
+        _log.warning("%s was no file and is set aside", path)
+    return kept
+
+
+def _flush_folders(files: Files, paths: UserPaths) -> None:
+    """Everything that somebody who died may have made or renamed without flushing it."""
+    agents = paths.folder / AGENTS
+    folders = [str(agents)]
     for agent in paths.agents():
         facts = str(paths.facts(agent))
-        for folder in [facts, *(os.path.join(facts, name) for name in files.listdir(facts))]:
-            if os.path.isdir(folder) and not os.path.islink(folder):
-                files.flush_folder(folder)
+        folders += [str(paths.agent(agent)), facts, *(os.path.join(facts, name) for name in files.listdir(facts))]
+    for folder in (*folders, str(paths.folder)):
+        if os.path.isdir(folder) and not os.path.islink(folder):
+            files.flush_folder(folder)
+
+
+def _after_a_death(files: Files, paths: UserPaths, staged: list[str]) -> None:
+    """A one-file commit stopped between its staging and its end: its swap may stand uncounted."""
     swapper = Swapper(files, paths)
     current = files.read(str(paths.manifest))
     if current is None:
@@ -172,8 +196,29 @@ def conflict_copies(files: Files, paths: UserPaths) -> list[str]:
     return [name for name in files.listdir(str(paths.journal)) if name.startswith(("conflict.", "set-aside."))]
 
 
+def set_aside_journals(files: Files, paths: UserPaths) -> list[str]:
+    """The absolute paths of what once stood at `.journal` and was no folder."""
+    prefix = f"{paths.journal.name}.set-aside-"
+    return [os.path.join(paths.folder, name) for name in files.listdir(str(paths.folder)) if name.startswith(prefix)]
+
+
 def leftovers(files: Files, paths: UserPaths) -> list[str]:
-    """What the next write will sweep."""
-    kept = ("conflict.", "set-aside.")
+    """What a writer that died left behind, and the next write will sweep.
+
+    The texts that the last commit displaced are swept with it, but their lying there says nothing of a death.
+    """
+    kept = ("conflict.", "set-aside.", "kept.")
     names = files.listdir(str(paths.journal))
-    return [name for name in names if name not in KEPT and not name.startswith(kept)]
+    return [
+        name
+        for name in names
+        if name not in KEPT
+        and not name.startswith(kept)
+        and not _is_displaced(files, os.path.join(paths.journal, name))
+    ]
+
+
+def _is_displaced(files: Files, path: str) -> bool:
+    parsed = parse_journal_name(os.path.basename(path))
+    data = files.read(path) if parsed is not None else None
+    return parsed is not None and data is not None and is_state(data, parsed.before)

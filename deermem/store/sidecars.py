@@ -15,15 +15,15 @@ USAGE: Final = "fact-usage.json"
 AUDIT: Final = "eviction-audit.json"
 
 
-def remove_entries(files: Files, paths: UserPaths, agent: str, ids: Collection[str]) -> None:
-    """Takes deleted facts out of both sidecars; costs two failed stats where an agent has none.
+def remove_entries(files: Files, paths: UserPaths, agent: str, ids: Collection[str], *, only: str = "") -> None:
+    """Takes deleted facts out of both sidecars, or the one of this name; costs two failed stats where there are none.
 
     A kill in between leaves entries without a fact: they say nothing of its content, and `check` names them.
     """
     folder = str(paths.metadata(agent))
     for name, without in ((USAGE, sidecars.usage_without), (AUDIT, sidecars.audit_without)):
         path = os.path.join(folder, name)
-        data = files.read(path)
+        data = files.read(path) if only in ("", name) else None
         after = without(data, ids) if data else None
         if after is not None:
             replace_file(files, paths, path, after)

@@ -90,9 +90,13 @@ class Swapper:
 
     def keep(self, name: str, step_path: str) -> None:
         """A text below the journal becomes a conflict copy for a person to look at."""
+        self.move_aside(self.at(name), step_path)
+
+    def move_aside(self, source: str, step_path: str) -> None:
+        """A file becomes a conflict copy, in one step: a kill must not leave it under a name that is swept."""
         place = PurePosixPath(step_path)
         copy = conflict_name(place.stem or "file", place.suffix or ".md")
-        self.files.rename(self.at(name), self.at(copy))
+        self.files.rename(source, self.at(copy))
         self.conflicts.append(self.paths.relative(self.paths.journal / copy))
 
     def look_at_displaced(self, step: Step) -> None:

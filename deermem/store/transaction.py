@@ -7,16 +7,17 @@ next holder of the lock.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from deermem.errors import StoreUnavailable
+from deermem.errors import DeerMemError, StoreUnavailable
 from deermem.model.changes import FileChange
 from deermem.store.files import Files
 from deermem.store.journal import (
@@ -26,6 +27,7 @@ from deermem.store.journal import (
     encode_record,
     first_sequence,
     journal_name,
+    manifest_name,
     parse_record,
 )
 from deermem.store.layout import UserPaths
@@ -60,16 +62,17 @@ def prepare_user(files: Files, paths: UserPaths) -> None:
     """Makes the user's folder where there is none, every new name flushed; only a write may call this."""
     if paths.folder.is_dir():
         return
-    _make_parents(files, paths.folder.parent)
-    if files.mkdir(str(paths.folder)):
-        files.flush_folder(str(paths.folder.parent))
+    with in_words(paths):
+        make_parents(files, paths.folder.parent)
+        if files.mkdir(str(paths.folder)):
+            files.flush_folder(str(paths.folder.parent))
 
 
-def _make_parents(files: Files, folder: Path) -> None:
+def make_parents(files: Files, folder: Path) -> None:
     """Folders at and above `users/`; links are fine there, the root may be one."""
     if folder.is_dir():
         return
-    _make_parents(files, folder.parent)
+    make_parents(files, folder.parent)
     if files.mkdir(str(folder)):
         files.flush_folder(str(folder.parent))
 
@@ -108,35 +111,46 @@ class Transaction:
         """
         steps = [self._step(item) for item in changes]
         contents = {step.path: item.after for step, item in zip(steps, changes, strict=True)}
-        try:
+        with in_words(self.paths):
             self.prepare_journal()
             self._prepare_folders(changes)
             if len(steps) == 1 and not (change and change.summaries):
                 self._commit_one(steps[0], contents[steps[0].path], change)
             else:
                 self._commit_sealed(steps, contents, change)
-        except OSError as error:
-            if isinstance(error, StoreUnavailable):
-                raise
-            raise unavailable(error, self.paths) from error
         return tuple(self.swapper.conflicts)
 
     # --- preparing
 
     def prepare_journal(self) -> None:
-        """The folder and the record file, made once per user and flushed."""
+        """The folder and the record file, made once per user and flushed.
+
+        Without a record, whoever made the folders above may have died before they were flushed.
+        """
         journal = str(self.paths.journal)
-        if self.files.mkdir(journal):
-            self.files.flush_folder(str(self.paths.folder))
+        self.files.mkdir(journal)
         if self.files.stat(str(self.paths.record)) is None:
+            for folder in (self.paths.folder, *self.paths.folder.parents[:3]):
+                self._flush_above(folder)
             self.files.create(str(self.paths.record), encode_record(Record(first_sequence(), "empty")))
             self.files.flush_folder(journal)
 
+    def _flush_above(self, folder: Path) -> None:
+        # The folders above the root are not ours: they may be unreadable, and then they were not made by us.
+        with contextlib.suppress(PermissionError):
+            self.files.flush_folder(str(folder))
+
     def _prepare_folders(self, changes: Sequence[FileChange]) -> None:
-        folders = {PurePosixPath(item.path).parent for item in changes}
-        for folder in sorted(folders):
-            if any(item.after is not None and PurePosixPath(item.path).parent == folder for item in changes):
+        folders = sorted({PurePosixPath(item.path).parent for item in changes if item.after is not None})
+        missing = [folder for folder in folders if not os.path.isdir(self.paths.folder / folder)]
+        if missing:
+            # A kill between a mkdir and its flush: the next holder must know that folders may not be on the disk.
+            mark = self.swapper.at(f"f.{secrets.token_hex(4)}")
+            self.files.create(mark, b"", flush=False)
+            for folder in missing:
                 make_folders(self.files, self.paths.folder, folder.parts)
+            self.files.unlink(mark)
+        for folder in sorted({PurePosixPath(item.path).parent for item in changes}):
             self._check_folder(folder)
 
     def _check_folder(self, folder: PurePosixPath) -> None:
@@ -167,19 +181,23 @@ class Transaction:
 
     def _commit_one(self, step: Step, content: bytes | None, change: ManifestChange | None) -> None:
         name = manifest_name("m", digest(change.before), digest(change.after)) if change else ""
-        staged = self.swapper.at(name)
+        staged = self.swapper.at(name) if change else ""
+        swapping = False
         try:
             if change is not None:
                 self.swapper.stage(name, change.after)
             self._stage(step, content)
             self.held.check()
+            swapping = True
             swapped = self.swapper.swap(step)
         except OSError as error:
-            # After a failed rename the name tells whether it took place.
-            self._drop(step, staged)
+            # A rename that failed may have taken place all the same: what it replaced must not be dropped then.
+            done = swapping and self._may_be_swapped(step)
+            if not done:
+                self._drop(step, staged)
             if isinstance(error, StoreUnavailable):
                 raise
-            raise unavailable(error, self.paths) from error
+            raise unavailable(error, self.paths, outcome_unknown=done) from error
         if not swapped:
             self._drop(step, staged)
             raise PathTaken(step.path)
@@ -193,6 +211,12 @@ class Transaction:
                 self.files.flush_folder(str(self.paths.journal))
         except OSError as error:
             raise unavailable(error, self.paths, outcome_unknown=True) from error
+
+    def _may_be_swapped(self, step: Step) -> bool:
+        try:
+            return self.swapper.was_swapped(step) is not False
+        except OSError:
+            return True
 
     def _drop(self, step: Step, staged: str) -> None:
         for path in (staged, self.swapper.at(step.staged) if step.staged else ""):
@@ -215,11 +239,26 @@ class Transaction:
         record = self._record(steps, change)
         self.files.flush_folder(str(self.paths.journal))
         self.held.check()
-        self.files.rewrite(str(self.paths.record), encode_record(record))
+        try:
+            self.files.rewrite(str(self.paths.record), encode_record(record))
+        except OSError as error:
+            raise unavailable(error, self.paths, outcome_unknown=self._may_be_sealed(record)) from error
         try:
             self.swapper.finish(record, recovering=False)
         except OSError as error:
             _log.warning("%s: a sealed commit waits for the next write to finish it: %s", self.paths.folder, error)
+
+    def _may_be_sealed(self, record: Record) -> bool:
+        """After a seal that failed: whether it stands. A torn one is emptied, or the next holder would set it aside."""
+        path = str(self.paths.record)
+        try:
+            found = parse_record(self.files.read(path))
+        except OSError:
+            return True
+        if found is None:
+            with contextlib.suppress(OSError):
+                self.files.rewrite(path, encode_record(Record(record.sequence, "empty")))
+        return found is not None and found.state == "sealed"
 
     def _stage_all(self, steps: Sequence[Step], contents: dict[str, bytes | None]) -> None:
         if len(steps) < _PARALLEL_FROM:
@@ -242,6 +281,17 @@ class Transaction:
             revision=change.revision if change else 0,
             summaries_changed=bool(change and change.summaries),
         )
+
+
+@contextlib.contextmanager
+def in_words(paths: UserPaths) -> Iterator[None]:
+    """Where nothing was changed yet: the operating system's refusals become StoreUnavailable."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, DeerMemError):
+            raise
+        raise unavailable(error, paths) from error
 
 
 def unavailable(error: OSError, paths: UserPaths, *, outcome_unknown: bool = False) -> StoreUnavailable:

@@ -25,6 +25,7 @@ from deermem.model.scope import normalize_agent
 from deermem.store.files import Files
 from deermem.store.layout import UserPaths
 from deermem.store.swap import Swapper
+from deermem.store.transaction import make_folders
 
 _log: Final = logging.getLogger("deermem")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -118,13 +119,11 @@ def _restore(swapper: Swapper, path: str, backup: str | None) -> None:
     if present == wanted:
         return
     if present is not None:
-        aside = f"x.{secrets.token_hex(4)}"
-        files.rename(target, swapper.at(aside))
-        swapper.keep(aside, path)
+        swapper.move_aside(target, path)
     if wanted is not None:
         staged = swapper.at(f"t.{secrets.token_hex(8)}")
         files.create(staged, wanted)
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        make_folders(files, paths.folder, PurePosixPath(path).parent.parts)
         files.rename_new(staged, target)
 
 

@@ -14,7 +14,7 @@ TYPED_LAYERS = ("model/", "policy/", "service/")
 MAY_CATCH_ALL = {
     "cli/main.py": "the last line of defence: an unforeseen error becomes one line and an exit code",
     "service/commit.py": "the index is told of a commit that is already on disk",
-    "index/search.py": "a search that can't use the index falls back to the files",
+    "service/retrieval.py": "a search that can't use its adapter falls back to the files",
 }
 
 # One door to the disk, so that tests can stop at every call and no rename goes unflushed.
@@ -22,6 +22,7 @@ MAY_MOVE_FILES = {
     "store/files.py": "the door itself",
     "index/schema.py": "a corrupt index is derived: it is removed and built again, and needs no flush",
     "cli/bulk.py": "an export goes to a file that the person names, outside the store",
+    "cli/edit.py": "the copy that a person edits lies outside the store",
     "cli/demo.py": "the demonstration plays the editor that saves a fact file by rename",
 }
 MOVING = {"replace", "rename", "renames", "fsync", "fdatasync", "unlink", "remove", "rmdir", "link"}

@@ -52,7 +52,7 @@ def test_one_changed_fact_is_one_write_without_a_scan(memory, monkeypatch):
     memory.update(facts[0].id, "Warmed up")
     swept: list[str] = []
     looked: list[str] = []
-    monkeypatch.setattr("deermem.service.view.scan_facts", lambda folder: swept.append(folder))
+    monkeypatch.setattr("deermem.service.view.scan_facts", swept.append)
     real = os.open
 
     def opening(path, *rest, **named):
@@ -82,11 +82,20 @@ def test_summary_sections_that_are_not_named_survive(memory, clock):
     clock.advance(hours=2)
     memory.update_summaries({"user": {"topOfMind": {"summary": "Top"}}})
     found = memory.summaries()
-    assert (found.work_context.summary, found.recent_months.summary, found.top_of_mind.summary) == ("Work", "Recent", "Top")
-    assert (found.work_context.updated_at, found.top_of_mind.updated_at) == ("2026-11-30T12:00:00Z", "2026-11-30T14:00:00Z")
+    assert (found.work_context.summary, found.recent_months.summary, found.top_of_mind.summary) == (
+        "Work",
+        "Recent",
+        "Top",
+    )
+    assert (found.work_context.updated_at, found.top_of_mind.updated_at) == (
+        "2026-11-30T12:00:00Z",
+        "2026-11-30T14:00:00Z",
+    )
 
 
-@pytest.mark.parametrize("given", [{"mood": "x"}, {"workContext": 7}, {"user": {"recent": "x"}}, {"workContext": "a\0"}, []])
+@pytest.mark.parametrize(
+    "given", [{"mood": "x"}, {"workContext": 7}, {"user": {"recent": "x"}}, {"workContext": "a\0"}, []]
+)
 def test_bad_summaries_are_refused(memory, root, given):
     """46."""
     with pytest.raises(InvalidInput, match="summar"):
@@ -169,7 +178,9 @@ def test_a_change_set_with_summaries_is_never_rebased(memory, rival, root):
     mine = memory.add("Mine")
     rival.add("Other")
     before = tree(root)
-    change = ChangeSet([Amend(mine.id, "Changed", expected=mine.version)], summaries={"topOfMind": "T"}, expected_revision=1)
+    change = ChangeSet(
+        [Amend(mine.id, "Changed", expected=mine.version)], summaries={"topOfMind": "T"}, expected_revision=1
+    )
     with pytest.raises(RevisionConflict):
         memory.apply(change)
     with pytest.raises(RevisionConflict):

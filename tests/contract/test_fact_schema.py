@@ -51,7 +51,12 @@ def test_structured_fields_survive(memory, engine, root, clock):
     read = engine.memory("alice", "coder").get(made.id)
     assert read == made
     assert read.source == Source("conversation", "t-1", {"messageId": "m-9", "uri": "https://example.org/1"})
-    assert (read.category, read.confidence, read.topics, read.expected_valid_days) == ("goal", 0.75, ("ci", "deploy"), 30)
+    assert (read.category, read.confidence, read.topics, read.expected_valid_days) == (
+        "goal",
+        0.75,
+        ("ci", "deploy"),
+        30,
+    )
     assert (read.created_at, read.updated_at, read.revision, read.status) == (NOON, NOON, 1, "active")
     assert (read.user_id, read.agent_name) == ("alice", "coder")
     stored = front_matter(memory, made.id)
@@ -255,7 +260,8 @@ def test_facts_are_immutable_values(memory):
     "content",
     ["---\nnot: a fence\n---", "# Heading\n\n## Sub", "```yaml\n---\n```", "    indented code", "مرحبا بالعالم",
      "🦌👩‍👩‍👧", "<!-- comment -->", "a\u2028b\u2029c\x85d\x0be\x0cf", "tab\there", "cafe\u0301", "- list\n- of\n\n\n- items",
-     "trailing  \ntwo spaces", "no", "0123", "key: value", "{{ template }}", "\\ backslash \\n", "a\rb", "a\r\nb"],
+     "trailing  \ntwo spaces",
+     "no", "0123", "key: value", "{{ template }}", "\\ backslash \\n", "a\rb", "a\r\nb"],
 )  # fmt: skip
 def test_content_comes_back_byte_for_byte(memory, engine, root, content):
     """17, M12, M15, M20: whatever it holds, also after an update of another field."""

@@ -32,7 +32,9 @@ def test_a_user_and_the_no_user_root_never_share(engine, root):
     engine.memory().update_summaries({"workContext": "Nobody's work"})
     engine.memory("alice").add("Alice's fact")
     engine.memory().add("Nobody's fact")
-    assert json.loads((root / "users/alice/memory.json").read_text())["user"]["workContext"]["summary"] == "Alice's work"
+    assert (
+        json.loads((root / "users/alice/memory.json").read_text())["user"]["workContext"]["summary"] == "Alice's work"
+    )
     assert json.loads((root / "memory.json").read_text())["user"]["workContext"]["summary"] == "Nobody's work"
     assert [fact.content for fact in engine.memory("alice").list()] == ["Alice's fact"]
     assert [hit.fact.content for hit in engine.memory().search("fact")] == ["Nobody's fact"]
@@ -145,7 +147,9 @@ def test_agent_names_have_no_case(engine):
     assert engine.agents("alice") == ["lead-agent"]
 
 
-@pytest.mark.parametrize("fact_id", ["", "../x", "a/b", "a.b", "a b", "é", "x\n", "a\0b", "v1..2", "f" * 129, "f" * 253])
+@pytest.mark.parametrize(
+    "fact_id", ["", "../x", "a/b", "a.b", "a b", "é", "x\n", "a\0b", "v1..2", "f" * 129, "f" * 253]
+)
 def test_fact_ids_outside_the_grammar_are_refused_everywhere(memory, root, fact_id):
     """10, P3; an id too long for a file name is found before anything is written."""
     calls = [

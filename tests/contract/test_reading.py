@@ -12,7 +12,6 @@ from builders_store import facts_of, tree
 
 from deermem import Corruption, DeerMem, DeerMemError, Section, StoreUnavailable
 from deermem.service import snapshot as snapshots
-from deermem.store import repository
 
 EMPTY = {"summary": "", "updatedAt": ""}
 
@@ -61,13 +60,14 @@ def test_a_repeated_read_opens_no_unchanged_file(memory, monkeypatch):
     for fact in facts:
         os.utime(memory.path(fact.id), ns=(10**18, 10**18))
     opened = []
-    real = repository.look
+    real = os.open
 
-    def counting(files, folder, path):
-        opened.append(path)
-        return real(files, folder, path)
+    def counting(path, *rest, **named):
+        if str(path).endswith(".md"):
+            opened.append(path)
+        return real(path, *rest, **named)
 
-    monkeypatch.setattr("deermem.service.view.look", counting)
+    monkeypatch.setattr("os.open", counting)
     wait_for_a_tick(memory)
     memory.list()
     opened.clear()
@@ -205,6 +205,7 @@ def test_one_bad_file_of_a_hundred_hides_no_other(memory, clock):
     memory.import_document({"facts": [{"content": f"Fact {number}"} for number in range(100)]})
     victim = memory.path(memory.list()[50].id)
     victim.write_bytes(b"\xff")
+    assert len(memory.list()) == 100
     clock.advance(seconds=61)
     assert len(memory.list()) == 99
     assert len(memory.document()["facts"]) == 99

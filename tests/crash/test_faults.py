@@ -12,9 +12,10 @@ from scenes import OPERATIONS, Scene, State, state
 from deermem.errors import DeerMemError, StoreUnavailable
 
 
-def stops(scene: Scene, kind: Kind, step: int = 1) -> list[Fault]:
-    """A fault at every call that the operation makes undisturbed, or at every `step`-th."""
-    return [Fault(at, kind, ERRNOS[at % len(ERRNOS)]) for at in range(0, len(scene.dry.calls), step)]
+def stops(scene: Scene, kind: Kind, most: int) -> list[Fault]:
+    """A fault at every call that the operation makes undisturbed, or at every other one and so on up to `most`."""
+    calls = len(scene.dry.calls)
+    return [Fault(at, kind, ERRNOS[at % len(ERRNOS)]) for at in range(0, calls, -(-calls // most))]
 
 
 def run(scene: Scene, fault: Fault) -> None:
@@ -32,10 +33,11 @@ def run(scene: Scene, fault: Fault) -> None:
         allowed = after_refusal(scene, error)
         assert state(engine) in allowed, "the same engine goes on"
     assert files.fired
+    assert fault.kind != "kill" or files.dead
     files.dead = False
     engine.close()
-    torn_seal = files.calls[fault.at].endswith(" record") and fault.kind in ("kill", "interrupt")
-    scene.judge(root, allowed, conflicts=torn_seal)
+    torn_record = files.calls[fault.at] in ("write record", "write on record")
+    scene.judge(root, allowed, conflicts=torn_record)
     shutil.rmtree(root)
 
 
@@ -60,22 +62,41 @@ def run_all(scene: Scene, faults: list[Fault]) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("kind", ["kill", "error"])
-def test_stopped_at_every_call(name: str, kind: Kind, tmp_path: Path) -> None:
-    scene = Scene(OPERATIONS[name], tmp_path)
-    run_all(scene, stops(scene, kind))
+def test_killed_at_every_call(name: str, place: Path) -> None:
+    scene = Scene(OPERATIONS[name], place)
+    run_all(scene, stops(scene, "kill", 60))
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
+def test_refused_at_every_call(name: str, place: Path) -> None:
+    scene = Scene(OPERATIONS[name], place)
+    run_all(scene, stops(scene, "error", 20))
+
+
+@pytest.mark.parametrize("name", ["update", "six"])
 @pytest.mark.parametrize("kind", ["interrupt", "late"])
-def test_interrupted_or_refused_late(name: str, kind: Kind, tmp_path: Path) -> None:
-    scene = Scene(OPERATIONS[name], tmp_path)
-    run_all(scene, stops(scene, kind, 1))
+def test_interrupted_or_refused_late(name: str, kind: Kind, place: Path) -> None:
+    scene = Scene(OPERATIONS[name], place)
+    run_all(scene, stops(scene, kind, 25))
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("kind", ["kill", "error"])
-def test_the_second_way_of_renaming(name: str, kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["update", "six", "unswapped"])
+def test_killed_without_exchange(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_exchange(monkeypatch)
-    scene = Scene(OPERATIONS[name], tmp_path)
-    run_all(scene, stops(scene, kind, 1))
+    scene = Scene(OPERATIONS[name], place)
+    run_all(scene, stops(scene, "kill", 25))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("exchange", [True, False])
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("kind", ["kill", "error", "late", "interrupt"])
+def test_every_way_of_stopping(
+    name: str, kind: Kind, exchange: bool, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exchange:
+        without_exchange(monkeypatch)
+    scene = Scene(OPERATIONS[name], place)
+    codes = ERRNOS if kind in ("error", "late") else ERRNOS[:1]
+    run_all(scene, [Fault(at, kind, code) for at in range(len(scene.dry.calls)) for code in codes])

@@ -21,7 +21,7 @@ class Worker:
     """One process. Whatever it prints is read by a thread, so that it never waits for its reader."""
 
     def __init__(self, verb: str, **arguments: object) -> None:
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
         command = [sys.executable, "-W", "error", str(WORKERS), verb, json.dumps(arguments)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._errors, bufsize=0)

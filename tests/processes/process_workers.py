@@ -19,7 +19,7 @@ from pathlib import Path
 import deermem
 from deermem import ChangeSet, Draft, FactConflict, Memory
 
-WORDS = "river amber stone cello lantern harbour 数据库 偏好 部署 violet copper meadow".split()
+WORDS = ("river", "amber", "stone", "cello", "lantern", "harbour", "数据库", "偏好", "部署", "violet", "copper")
 
 
 def say(**said: object) -> None:
@@ -239,7 +239,7 @@ def hold(root: str) -> None:
 
 
 def write_slowly(root: str) -> None:
-    """Adds one fact, and waits in the middle of its commit, with everything staged and nothing swapped."""
+    """Adds one fact, and waits in the middle of its commit: at its first staged file, or right before the swap."""
     from deermem.store.files import Files
 
     class Waiting(Files):
@@ -249,9 +249,12 @@ def write_slowly(root: str) -> None:
             super().rename_new(source, target)
 
     class Staged(Files):
+        waited = False
+
         def create(self, path: str, data: bytes, *, flush: bool = True) -> None:
             super().create(path, data, flush=flush)
-            if "/t." in path:
+            if "/.journal/" in path and not self.waited:
+                self.waited = True
                 wait()
 
     kinds: dict[str, type[Files]] = {"swap": Waiting, "stage": Staged}
