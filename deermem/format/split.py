@@ -12,6 +12,8 @@ BOM: Final = "\ufeff"
 _OPENING = re.compile(r"---[ \t]*(?:\r?\n|\Z)")
 _CLOSING = re.compile(r"^---[ \t]*(?:\r?\n|\r?\Z)", re.MULTILINE)
 _PAIR = re.compile(r"(?:[\"'][^\"'\n]*[\"']|[^\W\d_][^:\n#]*|_[^:\n#]*|[0-9][^:\n#]*)[ \t]*:(?:[ \t\r]|\Z)")
+# A save that was cut off within its first key: no fact says `---` or `---\ncateg`.
+_TORN = re.compile(r"\w*")
 _COLLECTION = re.compile(r"-[ \t\r]|-\Z|[\[{]")
 
 
@@ -43,7 +45,7 @@ def split(text: str) -> Split:
         return Split(bom, "", "", "", text[len(bom) :])
     closing = _CLOSING.search(text, opening.end())
     block = text[opening.end() : closing.start() if closing else len(text)]
-    if closing is None and _first_is_pair(block):
+    if closing is None and (_TORN.fullmatch(block) or _first_is_pair(block)):
         raise FormatError(
             "no-closing-fence",
             "the front matter has no closing ---",

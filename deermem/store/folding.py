@@ -18,20 +18,22 @@ def refuse_folded(files: Files, folder: Path) -> None:
     Costs two stats where there is such a folder and one where there is none; only a file system that folds case is
     asked for the names there are.
     """
-    here = files.stat(str(folder))
+    path = str(folder)
+    parent, name = os.path.split(path)
+    here = files.stat(path)
     if here is None:
         return
     if stat.S_ISLNK(here.st_mode):
         raise StoreUnavailable(f"{folder} is a link", hint="links below the root are not followed; move it away")
-    swapped = files.stat(str(folder.with_name(folder.name.swapcase())))
+    swapped = files.stat(f"{parent}/{name.swapcase()}")
     if swapped is None or not os.path.samestat(here, swapped):
         return
-    names = files.listdir(str(folder.parent))
-    if folder.name in names:
+    names = files.listdir(parent)
+    if name in names:
         return
-    first = next((name for name in names if name.casefold() == folder.name.casefold()), "another folder")
+    first = next((other for other in names if other.casefold() == name.casefold()), "another folder")
     raise InvalidInput(
-        f"{folder.name!r} can't have a folder of its own in {folder.parent}: {first!r} is there, "
+        f"{name!r} can't have a folder of its own in {parent}: {first!r} is there, "
         "and this file system does not tell upper from lower case",
         hint="use the name that is there, or one that differs in more than case",
     )

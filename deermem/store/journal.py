@@ -18,6 +18,7 @@ _HEADER: Final = re.compile(rb"deermem-record (\d+) (sealed|empty) ([0-9]+) ([0-
 _NAME: Final = re.compile(r"([sd])\.(.{1,200})\.([0-9a-f]{16}|none)\.([0-9a-f]{16}|none)\.[0-9a-f]{8}")
 _MANIFEST: Final = re.compile(r"[mx]\.([0-9a-f]{16}|none)\.([0-9a-f]{16}|none)\.[0-9a-f]{8}")
 ABSENT: Final = "none"
+MAX_STEM_BYTES: Final = 128
 
 State = Literal["sealed", "empty"]
 
@@ -116,7 +117,7 @@ class JournalName:
 
 def journal_name(kind: Literal["s", "d"], stem: str, before: str, after: str) -> str:
     """A fresh name; the states are cut to 16 hex digits. Never ends in `.md`, so that no reader takes it for a fact."""
-    return f"{kind}.{stem}.{before[:16]}.{after[:16]}.{secrets.token_hex(4)}"
+    return f"{kind}.{_short(stem)}.{before[:16]}.{after[:16]}.{secrets.token_hex(4)}"
 
 
 def parse_journal_name(name: str) -> JournalName | None:
@@ -144,4 +145,9 @@ def is_state(data: bytes, *states: str) -> bool:
 
 def conflict_name(stem: str, suffix: str) -> str:
     """A fresh name for a text whose place a person took; it keeps its ending so that an editor opens it."""
-    return f"conflict.{stem}.{secrets.token_hex(4)}{suffix}"
+    return f"conflict.{_short(stem)}.{secrets.token_hex(4)}{suffix}"
+
+
+def _short(stem: str) -> str:
+    """A person's file name may be as long as the file system allows, and a journal name is longer."""
+    return stem.encode(errors="replace")[:MAX_STEM_BYTES].decode(errors="ignore")

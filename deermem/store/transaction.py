@@ -169,7 +169,7 @@ class Transaction:
 
     def _step(self, item: FileChange) -> Step:
         before, after = digest(item.before), digest(item.after)
-        stem = PurePosixPath(item.path).stem[:128]
+        stem = PurePosixPath(item.path).stem
         staged = journal_name("s", stem, before, after) if item.after is not None else None
         return Step(item.path, before, after, staged, journal_name("d", stem, before, after))
 

@@ -52,7 +52,7 @@ WORDS = [
     *("silver", "stone", "summit", "temple", "thistle", "timber", "tunnel", "velvet", "violet", "walnut", "willow"),
 ]
 HAN = "数据库部署用户偏好深色模式每周例会报告项目代码审查测试环境服务器端口咖啡早晨散步音乐学习中文写作旅行计划"
-MODIFIED = b"x" * 400
+CONTENT = b"x" * 400
 
 
 # --- measuring
@@ -103,12 +103,13 @@ def each(call: Callable[[T], object], values: Iterable[T]) -> float:
     return statistics.median(map(once, values))
 
 
-def flushing(call: Callable[[T], object], values: Sequence[T]) -> tuple[float, float]:
-    """The median time and the flushes of one call."""
-    counter = Flushes()
-    with counter.counted():
-        taken = each(call, values)
-    return taken, counter.count / len(values)
+def in_turn(call: Callable[[T], object], least: Callable[[int], object], values: Sequence[T]) -> tuple[float, float]:
+    """The median times of a call with each value and of its limit, taken in turn, so that a busy moment hits both."""
+    taken, limits = [], []
+    for turn, value in enumerate(values):
+        limits.append(each(least, [turn]))
+        taken.append(each(call, [value]))
+    return statistics.median(taken), statistics.median(limits)
 
 
 def python(code: str) -> None:
@@ -146,21 +147,25 @@ def chinese(number: int) -> str:
 # --- limits
 
 
-def append_and_rename(folder: Path) -> float:
-    """Milliseconds of one record appended and flushed, and one rename."""
-    folder.mkdir()
-    names = folder / "one", folder / "two"
-    names[0].write_bytes(MODIFIED)
-    descriptor = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+class AppendAndRename:
+    """One record appended and flushed, and one rename."""
 
-    def once(turn: int) -> None:
-        os.write(descriptor, MODIFIED)
-        os.fsync(descriptor)
-        os.rename(names[turn % 2], names[1 - turn % 2])
+    # Bound before anything counts flushes: the counter must not see this one.
+    flush = staticmethod(os.fsync)
 
-    taken = each(once, range(100))
-    os.close(descriptor)
-    return taken
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.names = [folder / "one", folder / "two"]
+        self.names[0].write_bytes(CONTENT)
+        self.log = folder / "log"
+
+    def once(self, _: int) -> None:
+        """Both."""
+        with open(self.log, "ab", buffering=0) as file:
+            file.write(CONTENT)
+            self.flush(file.fileno())
+        os.rename(*self.names)
+        self.names.reverse()
 
 
 def create_and_rename(folder: Path) -> float:
@@ -170,7 +175,7 @@ def create_and_rename(folder: Path) -> float:
     def once(number: int) -> None:
         staged = f"{folder}/staged{number}"
         with open(staged, "wb", buffering=0) as file:
-            file.write(MODIFIED)
+            file.write(CONTENT)
         os.rename(staged, f"{folder}/{number}.md")
 
     return 1000 / each(once, range(1000))

@@ -22,18 +22,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from limits import (
+    AppendAndRename,
     Flushes,
     PlainIndex,
     all_rows,
-    append_and_rename,
     chinese,
     create_and_rename,
     document,
-    each,
     english,
-    flushing,
+    in_turn,
     often,
     pairs,
     parse,
@@ -46,6 +46,7 @@ from limits import (
 
 import deermem
 
+T = TypeVar("T")
 NO_CAP = deermem.Settings(max_facts=0)
 LARGE = 5000
 ROUNDS = 30
@@ -114,19 +115,22 @@ class Bench:
             Result(operation=operation, size=self.size, unit="/s", value=rate, limit=limit, goal=goal, met=met)
         )
 
-    def note_write(self, operation: str, taken: tuple[float, float], limit: float, goal: tuple[float, int]) -> None:
-        """A write's time and flushes, and at most how many times the limit and how many flushes they should be."""
-        words, met = at_most(goal[0], taken[0], limit, (taken[1], goal[1]))
+    def note_write(
+        self,
+        operation: str,
+        call: Callable[[T], object],
+        values: Sequence[T],
+        limit: Callable[[int], None],
+        goal: tuple[float, int],
+    ) -> None:
+        """A write with each value; at most how many times the limit, and how many flushes, it should take."""
+        counter = Flushes()
+        with counter.counted():
+            taken, least = in_turn(call, limit, values)
+        flushes = counter.count / len(values)
+        words, met = at_most(goal[0], taken, least, (flushes, goal[1]))
         self.results.append(
-            Result(
-                operation=operation,
-                size=self.size,
-                value=taken[0],
-                limit=limit,
-                flushes=taken[1],
-                goal=words,
-                met=met,
-            )
+            Result(operation=operation, size=self.size, value=taken, limit=least, flushes=flushes, goal=words, met=met)
         )
 
     def bulk(self) -> None:
@@ -138,21 +142,22 @@ class Bench:
 
     def writes(self) -> None:
         """Single facts. The first one of a folder makes the folder, which costs a flush more: all are made before."""
-        limit = append_and_rename(self.folder / "appends")
         for number in range(256):
             (self.facts / f"{number:02x}").mkdir(exist_ok=True)
         fresh: list[deermem.Fact] = [self.memory.add("the first one, so that everything is loaded")]
         added = [f"created {text(self.size + number)}" for number in range(ROUNDS)]
-        self.note_write("create", flushing(lambda said: fresh.append(self.memory.add(said)), added), limit, (5, 3))
-        taken = flushing(lambda fact: self.memory.update(fact.id, f"{fact.content} again"), fresh)
-        self.note_write("update", taken, limit, (6, 3))
-        self.note_write("delete", flushing(lambda fact: self.memory.delete(fact.id), fresh), limit, (6, 2))
+        limit = AppendAndRename(self.folder / "appends").once
+        self.note_write("create", lambda said: fresh.append(self.memory.add(said)), added, limit, (5, 3))
+        self.note_write(
+            "update", lambda fact: self.memory.update(fact.id, f"{fact.content} again"), fresh, limit, (6, 3)
+        )
+        self.note_write("delete", lambda fact: self.memory.delete(fact.id), fresh, limit, (6, 2))
 
     def reads(self) -> None:
         """Single facts, the whole list again and again, and the block for the prompt."""
         some = [f"fact_{number:06}" for number in random.Random(1).sample(range(self.size), min(self.size, 100))]
-        limit = each(parse, [str(self.memory.path(fact_id)) for fact_id in some])
-        self.note("get", each(self.memory.get, some), limit, 3)
+        files = [str(self.memory.path(fact_id)) for fact_id in some]
+        self.note("get", *in_turn(self.memory.get, lambda turn: parse(files[turn]), some), 3)
         self.memory.list()
         self.note("list, warm", often(self.memory.list, 11), often(lambda: stat_all(str(self.facts)), 7), 2)
         self.memory.context()
@@ -184,8 +189,13 @@ class Bench:
         self.memory.search("warm")
         for name, ask, split in (("English", english, str.split), ("Chinese", chinese, pairs)):
             asked = [ask(number) for number in range(min(ROUNDS, self.size // 4))]
-            limit = each(plain.find, [split(said) for said in asked])
-            self.note(f"search, {name}", each(lambda said: self.memory.search(said, top_k=10), asked), limit, 3)
+            terms = [split(said) for said in asked]
+            taken = in_turn(
+                lambda said: self.memory.search(said, top_k=10),
+                lambda turn, terms=terms: plain.find(terms[turn]),  # type: ignore[misc]
+                asked,
+            )
+            self.note(f"search, {name}", *taken, 3)
 
     def reindex(self) -> None:
         """The whole index again."""

@@ -259,8 +259,8 @@ def test_facts_are_immutable_values(memory):
 @pytest.mark.parametrize(
     "content",
     ["---\nnot: a fence\n---", "# Heading\n\n## Sub", "```yaml\n---\n```", "    indented code", "مرحبا بالعالم",
-     "🦌👩‍👩‍👧", "<!-- comment -->", "a\u2028b\u2029c\x85d\x0be\x0cf", "tab\there", "cafe\u0301", "- list\n- of\n\n\n- items",
-     "trailing  \ntwo spaces",
+     "🦌👩‍👩‍👧", "<!-- comment -->", "a\u2028b\u2029c\x85d\x0be\x0cf", "tab\there", "cafe\u0301",
+     "- list\n- of\n\n\n- items", "trailing  \ntwo spaces",
      "no", "0123", "key: value", "{{ template }}", "\\ backslash \\n", "a\rb", "a\r\nb"],
 )  # fmt: skip
 def test_content_comes_back_byte_for_byte(memory, engine, root, content):

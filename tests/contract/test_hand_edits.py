@@ -8,7 +8,7 @@ import shutil
 import pytest
 from builders_store import edit, facts_of, place, replace_by_rename, shard, tree
 
-from deermem import Corruption, DeerMem, FactConflict, FactNotFound, Memory
+from deermem import Corruption, DeerMem, FactConflict, FactNotFound, Memory, Settings
 
 OPENERS = ["same engine", "second engine"]
 
@@ -197,6 +197,21 @@ def test_a_folder_taken_away_takes_its_facts_along(memory, reader, root):
     os.rename(root / "aside", facts_of(root))
     assert sorted(fact.id for fact in reader.list()) == sorted(ids)
     assert len(reader.search("fact")) == 5
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_fact_that_came_and_went_in_a_new_folder_is_gone(memory, root, indexed):
+    """W10: both between two looks of a process that was told of neither."""
+    with DeerMem(root, Settings(retrieval_adapter="fts5" if indexed else "")) as engine:
+        reader = engine.memory("alice", "coder")
+        memory.add("Kept")
+        for _ in range(3):
+            reader.list()
+        added = reader.import_document({"facts": [{"content": f"Fact {number}"} for number in range(4)]}).facts
+        for fact in added:
+            memory.delete(fact.id)
+        assert [fact.content for fact in reader.list()] == ["Kept"]
+        assert reader.search("fact") == []
 
 
 def test_a_half_written_file_serves_its_last_good_version_for_a_minute(memory, clock):

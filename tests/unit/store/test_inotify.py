@@ -63,7 +63,7 @@ def test_a_save_the_way_an_editor_does_it(facts, watch):
 def test_new_folders_are_followed_with_what_is_in_them_already(facts, watch):
     (facts / "cd" / "deep").mkdir(parents=True)
     (facts / "cd" / "deep" / "two.md").write_text("two")
-    assert watch.drain() == {"cd/deep/two.md"}
+    assert watch.drain() == {"cd/", "cd/deep/two.md"}
     (facts / "cd" / "deep" / "two.md").write_text("three")
     assert watch.drain() == {"cd/deep/two.md"}
 
@@ -72,7 +72,7 @@ def test_a_folder_moved_in_brings_its_files(facts, watch, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "three.md").write_text("three")
     (tmp_path / "elsewhere").rename(facts / "moved")
-    assert watch.drain() == {"moved/three.md"}
+    assert watch.drain() == {"moved/", "moved/three.md"}
 
 
 def test_a_removed_folder_names_its_files(facts, watch):
