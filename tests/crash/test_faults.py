@@ -64,13 +64,13 @@ def run_all(scene: Scene, faults: list[Fault]) -> None:
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_killed_at_every_call(name: str, place: Path) -> None:
     scene = Scene(OPERATIONS[name], place)
-    run_all(scene, stops(scene, "kill", 60))
+    run_all(scene, stops(scene, "kill", 40))
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_refused_at_every_call(name: str, place: Path) -> None:
     scene = Scene(OPERATIONS[name], place)
-    run_all(scene, stops(scene, "error", 20))
+    run_all(scene, stops(scene, "error", 15))
 
 
 @pytest.mark.parametrize("name", ["update", "six"])

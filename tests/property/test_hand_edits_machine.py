@@ -23,7 +23,14 @@ from builders_store import facts_of, shard
 from crash.faults import Fault, FaultyFiles, Killed, QuickFiles
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from deermem import Corruption, DeerMem, DuplicateFact, FactConflict, FactNotFound, Memory, Settings
 from deermem.service import apply, view
@@ -263,7 +270,9 @@ class HandEdits(RuleBasedStateMachine):
         head = "---\ncategory: goal # mine\nmood: {b: 1, a: [x, y]}\n"
         head += f"id: {fact_id}\n" if fact_id else ""
         head += f"agent_name: {owner}\n" if owner else ""
-        self.put((agent, f"{folder}{name}.md"), Text(f"{head}---\n\n# A note\n\n".encode(), self.content(), fact_id, owner))
+        self.put(
+            (agent, f"{folder}{name}.md"), Text(f"{head}---\n\n# A note\n\n".encode(), self.content(), fact_id, owner)
+        )
 
     @precondition(has_files)
     @rule(pick=picks, how=hows)
@@ -654,7 +663,7 @@ class HandEdits(RuleBasedStateMachine):
 
 def test_hand_edits_and_engines_in_any_order():
     """Hand edits lost: none."""
-    run_state_machine_as_test(HandEdits, settings=settings(max_examples=40, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(HandEdits, settings=settings(max_examples=25, stateful_step_count=25, deadline=None))
 
 
 @pytest.mark.soak
