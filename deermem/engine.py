@@ -193,7 +193,7 @@ class DeerMem:
 
         scope = self._scope(user_id)
         names = self.agents(user_id) if agents is None else [normalize_agent(name) for name in agents]
-        return recall(self.context(scope.user_id), names, text, where=filters(narrow), top_k=top_k)
+        return recall(self.context(scope.user_id), names, text, where=filters(**narrow), top_k=top_k)
 
     def _scope(self, user_id: str | None, agent_name: str | None = None) -> Scope:
         if user_id is None and self.settings.strict_user_scope:

@@ -176,14 +176,14 @@ class Memory:
         """
         from deermem.service.recall import filters, recall
 
-        narrow = Filters(category=category, topics=topics, source_thread=source_thread, since=since, until=until)
-        return recall(self._user, [self.scope.agent], text, where=filters(narrow), top_k=top_k)
+        where = filters(category=category, topics=topics, source_thread=source_thread, since=since, until=until)
+        return recall(self._user, [self.scope.agent], text, where=where, top_k=top_k)
 
     def count(self, text: str, **narrow: Unpack[Filters]) -> int:
         """How many facts `search` would find without a limit; filters as there, expired facts don't count."""
         from deermem.service.recall import filters, total
 
-        return total(self._user, [self.scope.agent], text, where=filters(narrow))
+        return total(self._user, [self.scope.agent], text, where=filters(**narrow))
 
     def explain(self, text: str, top_k: int = 5, *, why: str | None = None, **narrow: Unpack[Filters]) -> Explanation:
         """What `search` finds and how each score came about; filters as there.
@@ -193,7 +193,7 @@ class Memory:
         from deermem.service.explain import explain
         from deermem.service.recall import filters
 
-        return explain(self._user, self.scope.agent, text, where=filters(narrow), top_k=top_k, why=why)
+        return explain(self._user, self.scope.agent, text, where=filters(**narrow), top_k=top_k, why=why)
 
     def context(self) -> str:
         """The block for the prompt, within the token budget: summaries and facts, escaped, one line a fact."""

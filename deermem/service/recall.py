@@ -16,7 +16,7 @@ from deermem.index.rows import Row
 from deermem.index.search import passes, substring_rank, whole_text_rank
 from deermem.index.snippets import snippet
 from deermem.model.fact import Fact, check_topics
-from deermem.model.records import Filters, MatchKind, SearchFilter, SearchHit
+from deermem.model.records import MatchKind, SearchFilter, SearchHit
 from deermem.service.ports import Retrieval, Scored
 from deermem.service.read import served, snapshot
 from deermem.service.retrieval import Fts5Retrieval, retrieval_of
@@ -72,18 +72,26 @@ def total(user: UserContext, agents: Sequence[str], text: str, *, where: SearchF
     return 0 if question.query.is_empty else counted(question)
 
 
-def filters(given: Filters) -> SearchFilter:
+def filters(
+    *,
+    category: str | None = None,
+    topics: Sequence[str] | None = None,
+    source_thread: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> SearchFilter:
     """The filter with its times made aware; raises InvalidInput for topics and times of another type."""
-    topics = given.get("topics") or ()
-    where = SearchFilter(
-        category=given.get("category"),
-        topics=topics if isinstance(topics, str) else tuple(topics),  # type: ignore[arg-type]
-        source_thread=given.get("source_thread"),
-        since=_aware(given.get("since"), "since"),
-        until=_aware(given.get("until"), "until"),
+    given: Sequence[str] = topics or ()
+    # A lone text would be taken apart into characters.
+    wanted: tuple[str, ...] = given if isinstance(given, str) else tuple(given)  # type: ignore[assignment]
+    check_topics(wanted)
+    return SearchFilter(
+        category=category,
+        topics=wanted,
+        source_thread=source_thread,
+        since=_aware(since, "since"),
+        until=_aware(until, "until"),
     )
-    check_topics(where.topics)
-    return where
 
 
 def _aware(moment: datetime | None, name: str) -> datetime | None:

@@ -19,7 +19,7 @@ from deermem.clock import Clock
 from deermem.index.catalogue import Catalogue, Currency
 from deermem.index.rows import Row, Stamp
 from deermem.model.scope import Scope
-from deermem.service.bucket import Bucket, hidden_row, is_settled, is_still_good
+from deermem.service.bucket import LAST_GOOD_SECONDS, Bucket, hidden_row, is_settled, is_still_good
 from deermem.service.index_access import IndexAccess
 from deermem.service.snapshot import Snapshot, resolve
 from deermem.store.files import Files
@@ -223,6 +223,9 @@ class UserView:
     def _with_last_good(self, broken: Row, old: Row | None) -> Row:
         """A half-written file keeps serving what it said before, for a minute at most; an emptied one never."""
         if old is None or old.fact is None or broken.problem is None or broken.problem.code in _NEVER_LAST_GOOD:
+            return broken
+        # Broken while nobody looked: a file that has lain so for longer is no save under way.
+        if old.broken_at is None and broken.looked_ns - broken.stamp[4] > LAST_GOOD_SECONDS * 1_000_000_000:
             return broken
         since = old.broken_at or self.clock()
         row = replace(broken, fact=old.fact, broken_at=since)

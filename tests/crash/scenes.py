@@ -58,7 +58,9 @@ def put(engine: DeerMem, entries: State, confidence: float = 0.5) -> None:
         if bucket == "summary":
             engine.memory("ann").update_summaries({name: text})
         else:
-            engine.memory("ann", agent_of(bucket)).apply(ChangeSet([Draft(content=text, id=name, confidence=confidence)]))
+            engine.memory("ann", agent_of(bucket)).apply(
+                ChangeSet([Draft(content=text, id=name, confidence=confidence)])
+            )
 
 
 def agent_of(bucket: str) -> str | None:
@@ -104,8 +106,10 @@ def six(engine: DeerMem) -> object:
     memory = engine.memory("ann")
     version = {fact.id: fact.version for fact in memory.list()}
     new = [Upsert(Draft(content=text, id=key.partition("/")[2]), ABSENT) for key, text in CREATED.items()]
-    changed = [Amend(fact_id, content=CHANGED[f"__default__/{fact_id}"], expected=version[fact_id]) for fact_id in
-               ("f_a", "f_b")]
+    changed = [
+        Amend(fact_id, content=CHANGED[f"__default__/{fact_id}"], expected=version[fact_id])
+        for fact_id in ("f_a", "f_b")
+    ]
     gone = [Delete("f_c", version["f_c"]), Delete("f_d", version["f_d"])]
     return memory.apply(ChangeSet([*new, *changed], gone))
 
@@ -377,9 +381,11 @@ class Scene:
     @property
     def allowed(self) -> list[State]:
         """What a reader may see after a stop."""
-        return [self.operation.after] if self.operation.name == "migrate" else [
-            self.operation.before, self.operation.after
-        ]
+        return (
+            [self.operation.after]
+            if self.operation.name == "migrate"
+            else [self.operation.before, self.operation.after]
+        )
 
     def judge(
         self, root: Path, allowed: list[State] | None = None, *, conflicts: bool = False, counted: bool = True

@@ -144,6 +144,13 @@ def test_during_a_commit(name: str, fact_id: str, place: Path) -> None:
     assert sum(acted) > 3
 
 
+@pytest.mark.parametrize(("name", "fact_id"), [("update", "f_a"), ("delete", "f_d")])
+def test_just_before_a_kill(name: str, fact_id: str, place: Path) -> None:
+    scene = Scene(OPERATIONS[name], place)
+    moments = [(act, at) for act in ACTS for at in range(len(scene.dry.calls) - 1)]
+    assert sum(live(scene, fact_id, act, at, at + 1) for act, at in moments) > 3
+
+
 def after_a_kill(scene: Scene, fact_id: str, act: Act, kill: int, again: int | None = None) -> bool:
     """Killed at a call; then a person acts; then the next holder comes, who may be killed too."""
     root = scene.copy("killed")

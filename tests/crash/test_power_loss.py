@@ -78,8 +78,9 @@ def one(scene: Scene, seeds: int) -> None:
     operation = scene.operation
     history = recorded(scene.copy("recorded"), [operation.act], operation.cap)
     assert len(history.log) > 5
-    lose_power(scene, history, [operation.after if operation.name == "migrate" else operation.before, operation.after],
-               seeds)
+    lose_power(
+        scene, history, [operation.after if operation.name == "migrate" else operation.before, operation.after], seeds
+    )
 
 
 def back(engine: DeerMem) -> object:
@@ -142,6 +143,23 @@ def after_a_kill(place: Path, operation: Operation, step: int, seeds: int) -> No
                     assert found == seen, (kind, at, scene.dry.calls[at])
                 shutil.rmtree(left)
         shutil.rmtree(root)
+
+
+def seen_but_not_flushed(place: Path, seeds: int) -> None:
+    """Killed between the write of a seal and its flush; power fails anywhere while the next holder finishes it."""
+    scene = Scene(OPERATIONS["six"], place)
+    root = scene.copy("killed")
+    dying = Dying(root, scene.dry.calls.index("flush record"))
+    with suppress(Killed):
+        six(scene.opened(root, dying))
+    with scene.opened(root, survivor := RecordingFiles(root)) as engine, engine.context("ann").locked(None):
+        assert state(engine) == scene.operation.after
+    log = [*dying.recorder.log, *survivor.log]
+    lose_power(scene, History(log, [len(log)]), [BASE, scene.operation.after], seeds)
+
+
+def test_a_seal_that_was_seen_but_not_flushed(place: Path) -> None:
+    seen_but_not_flushed(place, 3)
 
 
 class Dying(FaultyFiles):

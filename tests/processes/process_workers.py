@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import select
 import sys
 import threading
@@ -17,9 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import deermem
-from deermem import ChangeSet, Draft, FactConflict, Memory
-
-WORDS = ("river", "amber", "stone", "cello", "lantern", "harbour", "数据库", "偏好", "部署", "violet", "copper")
+from deermem import FactConflict, Memory
 
 
 def say(**said: object) -> None:
@@ -47,73 +44,12 @@ def as_document(facts: dict[str, str], summary: str = "") -> dict[str, object]:
     return {"version": "1.0", "user": {"workContext": {"summary": summary}}, "facts": items}
 
 
-# --- random operations, each announced before and acknowledged after
-
-
-class Mix:
-    """Random operations on one bucket. `state` is what the bucket must hold, the summary under the key ""."""
-
-    def __init__(self, memory: Memory, seed: int) -> None:
-        self.memory = memory
-        self.random = random.Random(seed)
-        self.state = {fact.id: fact.content for fact in memory.list()}
-        self.state[""] = memory.summaries().section("workContext").summary
-        self.seed = seed
-        self.number = 0
-
-    def step(self) -> None:
-        self.number += 1
-        ids = [fact_id for fact_id in self.state if fact_id]
-        kinds = ["add"] * 4 + ["import", "replace", "many", "summary"]
-        kinds += ["update", "update", "delete", "delete"] if ids else []
-        kinds += ["clear"] if self.random.random() < 0.15 else []
-        kind = self.random.choice(kinds)
-        after, change = self.planned(kind, ids)
-        say(op=kind, after=after)
-        say(done=self.number, revision=change())
-        self.state = after
-
-    def planned(self, kind: str, ids: list[str]) -> tuple[dict[str, str], Callable[[], int]]:
-        """What the bucket will hold, and the call that does it and gives the commit's revision."""
-        memory, state = self.memory, self.state
-        if kind == "add":
-            fresh = self.some(1)
-            return {**state, **fresh}, lambda: memory.apply(ChangeSet(drafts(fresh))).revision
-        if kind == "many":
-            fresh, gone = self.some(12), ids[:3]
-            after = {fact_id: text for fact_id, text in state.items() if fact_id not in gone} | fresh
-            return after, lambda: memory.apply(ChangeSet(drafts(fresh), gone)).revision
-        if kind == "update":
-            chosen, text = self.random.choice(ids), self.text()
-            change = ChangeSet([deermem.Amend(chosen, text)])
-            return {**state, chosen: text}, lambda: memory.apply(change).revision
-        if kind == "delete":
-            chosen = self.random.choice(ids)
-            after = {fact_id: text for fact_id, text in state.items() if fact_id != chosen}
-            return after, lambda: memory.delete(chosen).revision
-        if kind == "summary":
-            text = self.text()
-            return {**state, "": text}, lambda: memory.update_summaries({"workContext": text}).revision
-        if kind == "clear":
-            return {"": state[""]}, lambda: memory.clear().revision
-        fresh, text = self.some(25), self.text()
-        base = state if kind == "import" else {}
-        document = as_document(fresh, text)
-        return {**base, **fresh, "": text}, lambda: memory.import_document(document, kind == "replace").revision
-
-    def some(self, count: int) -> dict[str, str]:
-        return {f"f{self.seed}_{self.number}_{item}": self.text() for item in range(count)}
-
-    def text(self) -> str:
-        said = " ".join(self.random.choice(WORDS) for _ in range(self.random.choice([3, 30])))
-        return f"{said} {self.random.getrandbits(64):x}"
-
-
-def drafts(facts: dict[str, str]) -> list[Draft]:
-    return [Draft(content=content, id=fact_id) for fact_id, content in facts.items()]
-
-
 def mix(root: str, seed: int) -> None:
+    """Random operations, one after the other, until it is killed."""
+    # Not on the path of a program that is started in safe-path mode.
+    sys.path.append(str(Path(__file__).parent))
+    from process_mix import Mix
+
     with engine(root) as opened:
         running = Mix(opened.memory("ann"), seed)
         say(ready=True)

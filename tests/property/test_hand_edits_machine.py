@@ -283,11 +283,38 @@ class HandEdits(RuleBasedStateMachine):
             self.put(key, text.saying(self.content()), how)
 
     @precondition(has_files)
-    @rule(pick=picks)
-    def edit_twice_in_a_row(self, pick):
-        self.edit(pick, "in place")
-        self.nothing_is_lost()
-        self.edit(pick, "in place")
+    @rule(pick=picks, fresh=st.booleans())
+    def edit_within_a_tick(self, pick, fresh):
+        """Several saves of one size while the clock of the file system stands still, each looked at."""
+        key = self.key(pick)
+        fact = self.fact(key, self.files[key])
+        if fact is None or self.speakers(key[0])[fact[0]][0] != key:
+            return
+        engine = self.open() if fresh else self.engines[pick % 2]
+        memory = engine.memory("alice", key[0])
+        for _ in range(4):
+            text = self.files[key].saying(self.content())
+            self.put(key, text)
+            assert text.content in [found.content for found in memory.list()]
+        if fresh:
+            engine.close()
+
+    @precondition(has_files)
+    @rule(pick=picks, how=hows, number=st.booleans(), delete=st.booleans())
+    def write_on_what_was_before_the_edit(self, pick, how, number, delete):
+        """W14: whoever decided on an older state is refused, and the edit stays."""
+        key = self.key(pick)
+        fact = self.fact(key, self.files[key])
+        if fact is None or self.find(key[0], fact[0]) != key:
+            return
+        memory = self.memory(pick, key[0])
+        before = memory.get(fact[0])
+        self.put(key, self.files[key].saying(self.content()), how)
+        expected = before.revision if number else before.version
+        with pytest.raises(FactConflict) as caught:
+            memory.delete(fact[0], expected) if delete else memory.update(fact[0], self.content(), expected=expected)
+        assert caught.value.current is not None
+        assert caught.value.current.content == self.files[key].content
 
     @precondition(has_files)
     @rule(pick=picks)
