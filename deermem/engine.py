@@ -15,7 +15,7 @@ from deermem.clock import Clock, utc_now
 from deermem.config import Settings
 from deermem.errors import DeerMemError, InvalidInput
 from deermem.memory import Memory
-from deermem.migrate.legacy import UserPlace
+from deermem.migrate.place import UserPlace
 from deermem.migrate.run import MigrationStep
 from deermem.model.changes import Commit
 from deermem.model.records import (
@@ -30,7 +30,6 @@ from deermem.model.records import (
     UserMigration,
 )
 from deermem.model.scope import Scope, normalize_agent
-from deermem.policy.prompt_block import Budget
 from deermem.service.user import UserContext
 from deermem.service.view import UserView
 from deermem.store.files import Files
@@ -39,6 +38,9 @@ from deermem.store.layout import Layout, UserPaths, check_root
 
 if TYPE_CHECKING:
     from deermem.service.ports import Retrieval, RetrievalFactory
+
+if TYPE_CHECKING:
+    from deermem.policy.prompt_block import Budget
 
 _OPEN_USERS: Final = 64
 _engines: weakref.WeakSet[DeerMem] = weakref.WeakSet()
@@ -151,6 +153,8 @@ class DeerMem:
     @property
     def budget(self) -> Budget:
         """How much goes into a prompt, from the settings."""
+        from deermem.policy.prompt_block import Budget
+
         return Budget(
             max_tokens=self.settings.max_injection_tokens,
             guaranteed_categories=self.settings.guaranteed_categories,

@@ -12,7 +12,7 @@ import pytest
 
 from deermem.errors import DeerMemError
 from deermem.format import markdown
-from deermem.migrate.legacy import UserPlace
+from deermem.migrate.place import UserPlace
 from deermem.migrate.plan import UserPlan, plan_user
 from deermem.model.fact import Fact
 

@@ -10,13 +10,11 @@ from typing import Final
 
 from deermem.errors import InvalidInput
 from deermem.format.digest import text_hash
-from deermem.format.emit import entries
 from deermem.format.problems import FormatError
 from deermem.format.reading import Parsed, decode, note_id
-from deermem.format.rewrite import rewrite
 from deermem.model.fact import MAX_TITLE, Fact, check_confidence, check_content, check_id, check_text, derive_title
 
-__all__ = ["Parsed", "content_hash", "decode", "encode", "note_id"]
+__all__ = ["Parsed", "content_hash", "decode", "encode", "encode_parsed", "note_id"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _VALUES: Final = attrgetter(*(item.name for item in fields(Fact) if item.name != "version"))
@@ -35,17 +33,22 @@ def encode(fact: Fact, *, base: bytes | None = None) -> bytes:
     back, the whole file is written anew. Raises InvalidInput for what can't be stored so that it reads back equal,
     and for a base that can't be read.
     """
+    return encode_parsed(fact, base=base)[0]
+
+
+def encode_parsed(fact: Fact, *, base: bytes | None = None) -> tuple[bytes, Parsed]:
+    """As `encode`, with what the bytes read back as: the fact with its version token."""
     wanted = _checked(fact)
     try:
-        if base is not None and (data := _rewritten(base, wanted)) is not None:
-            return data
+        if base is not None and (rewritten := _rewritten(base, wanted)) is not None:
+            return rewritten
         data = _canonical(wanted)
     except UnicodeEncodeError:
         raise InvalidInput(f"fact {fact.id} holds a lone surrogate", hint="remove it") from None
-    reason = _difference(data, wanted)
-    if reason:
-        raise InvalidInput(f"fact {fact.id} would not read back as it is: {reason}", hint="change that value")
-    return data
+    parsed = _read_back(data, wanted)
+    if isinstance(parsed, str):
+        raise InvalidInput(f"fact {fact.id} would not read back as it is: {parsed}", hint="change that value")
+    return data, parsed
 
 
 def _checked(fact: Fact) -> Fact:
@@ -66,22 +69,27 @@ def _checked(fact: Fact) -> Fact:
 
 
 def _canonical(fact: Fact) -> bytes:
+    from deermem.format.emit import entries
+
     head = "---\n" + "".join(entries(fact).values())
     tail = f"---\n\n# {fact.title}\n\n{fact.content}\n"
     first, last = head.encode(), tail.encode()
     return b"%bdigest: %d-%b\n%b" % (first, fact.revision, text_hash(first + last).encode(), last)
 
 
-def _rewritten(base: bytes, fact: Fact) -> bytes | None:
+def _rewritten(base: bytes, fact: Fact) -> tuple[bytes, Parsed] | None:
+    from deermem.format.rewrite import rewrite
+
     try:
         data = rewrite(base, fact)
     except FormatError as error:
         raise InvalidInput(f"the file of {fact.id} can't be read: {error}", hint="mend the file first") from None
-    return data if data is not None and not _difference(data, fact) else None
+    parsed = _read_back(data, fact) if data is not None else ""
+    return (data, parsed) if data is not None and not isinstance(parsed, str) else None
 
 
-def _difference(data: bytes, fact: Fact) -> str:
-    """What of a fact these bytes would not give back, "" for nothing."""
+def _read_back(data: bytes, fact: Fact) -> Parsed | str:
+    """What the bytes say, or in words what of the fact they would not give back."""
     try:
         parsed = decode(data, stem="", when=_EPOCH)
     except FormatError as error:
@@ -90,6 +98,6 @@ def _difference(data: bytes, fact: Fact) -> str:
         return "it would look hand-made"
     found, wanted = _VALUES(parsed.fact), _VALUES(fact)
     if found == wanted:
-        return ""
+        return parsed
     names = [item.name for item in fields(Fact) if item.name != "version"]
     return ", ".join(name for name, one, other in zip(names, found, wanted, strict=True) if one != other)

@@ -7,8 +7,9 @@ from typing import Final
 
 from deermem.errors import UnexpectedFiles
 from deermem.format.paths import facts_folder
-from deermem.migrate.legacy import LEAD_AGENT, StoredFact, UserFiles, UserPlace, is_fact_file, walk
+from deermem.migrate.legacy import StoredFact, UserFiles, is_fact_file, walk
 from deermem.migrate.merge import Bucket, check_owner
+from deermem.migrate.place import LEAD_AGENT, UserPlace
 from deermem.model.changes import FileChange
 from deermem.model.scope import DEFAULT_AGENT
 

@@ -14,12 +14,11 @@ from deermem.errors import Corruption, InvalidInput, MigrationError
 from deermem.format import markdown
 from deermem.format.paths import facts_folder
 from deermem.format.problems import FormatError
+from deermem.migrate.place import LEAD_AGENT, LEGACY_NAME, UserPlace
 from deermem.model.fact import Fact
 from deermem.model.scope import DEFAULT_AGENT, Scope, normalize_agent
 from deermem.model.values import JsonObject, JsonValue
 
-LEGACY_NAME: Final = "memory.json"
-LEAD_AGENT: Final = "lead-agent"
 _VERSION = re.compile(r"(\d{1,6})(?:\.\d{1,6}){0,3}")
 _FACTS_KEY: Final = b'"facts"'
 _DOCUMENT_KEYS: Final = ("facts", "user", "history")
@@ -34,19 +33,6 @@ class UserFiles(Protocol):
 
     def listdir(self, path: str) -> list[tuple[str, bool]]:
         """(name, is a folder) of each entry; [] where the folder is absent."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserPlace:
-    """Whose folder it is. `folder` None is the no-user root; `user_id` None with a folder: the raw id is unknown."""
-
-    folder: str | None
-    user_id: str | None = None
-    manifest_name: str = LEGACY_NAME
-
-    def shown(self, path: str) -> str:
-        """A path as a message names it, relative to the root."""
-        return path if self.folder is None else f"users/{self.folder}/{path}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Final
 from deermem.errors import InvalidInput, MigrationError, SummaryConflict
 from deermem.format import markdown
 from deermem.format.paths import fact_path
-from deermem.migrate.legacy import StoredFact, UserPlace
+from deermem.migrate.legacy import StoredFact
+from deermem.migrate.place import UserPlace
 from deermem.model.changes import FileChange
 from deermem.model.fact import Fact
 from deermem.model.scope import Scope, safe_user_id

@@ -13,8 +13,9 @@ from typing import Literal
 from deermem.errors import BackupMismatch, InvalidInput, MigrationError
 from deermem.format.document import parse_facts
 from deermem.migrate import default_bucket, legacy, merge
-from deermem.migrate.legacy import LegacyDocument, StoredFact, UserFiles, UserPlace
+from deermem.migrate.legacy import LegacyDocument, StoredFact, UserFiles
 from deermem.migrate.manifests import current_manifest, legacy_manifest, migrated_manifest, sections_of
+from deermem.migrate.place import UserPlace
 from deermem.model.changes import FileChange
 from deermem.model.fact import Fact
 from deermem.model.scope import DEFAULT_AGENT

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deermem.clock import Clock
 from deermem.errors import MigrationError
-from deermem.format import manifest
-from deermem.migrate.legacy import LEAD_AGENT, UserPlace, needs_migration
+from deermem.migrate.place import LEAD_AGENT, UserPlace
 from deermem.model.scope import DEFAULT_AGENT
 from deermem.store.files import Files
 from deermem.store.layout import UserPaths
-from deermem.store.lock import HeldLock
-from deermem.store.transaction import ManifestChange, PathTaken, Transaction, in_words
+from deermem.store.refusals import in_words
 
 if TYPE_CHECKING:
     from deermem.migrate.plan import UserPlan
+    from deermem.store.lock import HeldLock
 
 
 class FolderFiles:
@@ -58,6 +58,11 @@ class MigrationStep:
         looked_at = self._mark(agent)
         if self.current.get(agent) == looked_at:
             return False
+        if self._is_plainly_current(looked_at):
+            self.current[agent] = looked_at
+            return False
+        from deermem.migrate.legacy import needs_migration
+
         with in_words(self.paths):
             due = needs_migration(FolderFiles(self.files, self.paths), self.place, only_agent=agent)
         if not due:
@@ -79,6 +84,7 @@ class MigrationStep:
     def execute(self, held: HeldLock, plan: UserPlan) -> list[str]:
         """Backups first, then one commit; returns the backups' paths."""
         from deermem.migrate.backup import make_backups
+        from deermem.store.transaction import ManifestChange, PathTaken, Transaction
 
         if plan.outcome == "current" or plan.manifest_after is None:
             return []
@@ -96,6 +102,21 @@ class MigrationStep:
         self.current.clear()
         return made
 
+    def settled(self, agent: str | None) -> None:
+        """memory.json was just written by this engine, under the lock: the next look need not read it again."""
+        if self.current.get(agent) is not None:
+            self.current = {agent: self._mark(agent)}
+
+    def _is_plainly_current(self, looked_at: tuple[object, ...]) -> bool:
+        """Whether nothing is there but a memory.json of version 2: the usual case, told without the old formats."""
+        if any(stamp is not None for stamp in looked_at[2:]):
+            return False
+        try:
+            document = json.loads(self.files.read(str(self.paths.manifest)) or b'{"version": "2.0"}')
+        except (OSError, ValueError, RecursionError):
+            return False
+        return isinstance(document, dict) and document.get("version") == "2.0" and "facts" not in document
+
     def _mark(self, agent: str | None) -> tuple[object, ...]:
         agents = self.paths.agents() if agent is None else [agent]
         watched = [self.paths.manifest, *(self.paths.agent(name) / "memory.json" for name in agents)]
@@ -107,4 +128,6 @@ class MigrationStep:
 
 
 def _revision(plan: UserPlan) -> int:
+    from deermem.format import manifest
+
     return manifest.decode(plan.manifest_after or b"{}").summaries.revision

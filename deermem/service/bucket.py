@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from deermem.index.rows import Row
+from deermem.clock import Clock
+from deermem.format.markdown import Parsed
+from deermem.index.rows import Row, Stamp
 from deermem.model.records import Problem
+from deermem.model.scope import Scope
 from deermem.service.snapshot import Snapshot
-from deermem.store.inotify import FolderWatch
+from deermem.store.repository import FileState, parse
+
+if TYPE_CHECKING:
+    from deermem.store.inotify import FolderWatch
 
 LAST_GOOD_SECONDS: Final = 60
+_NEVER_LAST_GOOD: Final = ("empty-file", "empty", "wrong-owner")
 
 
 @dataclass(slots=True)
@@ -52,3 +61,42 @@ def is_settled(row: Row) -> bool:
 def is_still_good(row: Row, now: datetime) -> bool:
     """Whether a broken file may still serve its last good version."""
     return row.broken_at is not None and abs((now - row.broken_at).total_seconds()) < LAST_GOOD_SECONDS
+
+
+def row_of(state: FileState, old: Row | None, scope: Scope, clock: Clock, hints: Mapping[bytes, Parsed]) -> Row:
+    """The row of a file as it was just read; `hints` says what bytes with this SHA-256 read as."""
+    stamp: Stamp = (*state.signature,)
+    if state.data is None:
+        return Row(scope.agent, state.path, stamp, state.looked_ns, b"", None, state.problem)
+    digest = hashlib.sha256(state.data).digest()
+    # What a hand-made file leaves unsaid comes from its times, which may differ where its text does not.
+    if old is not None and old.hash == digest and (old.fact is None or old.complete or old.stamp[3] == stamp[3]):
+        return replace(old, stamp=stamp, looked_ns=state.looked_ns)
+    parsed, problem = hints.get(digest), None
+    if parsed is None:
+        parsed, problem = parse(state.data, state.path, scope, modified_ns=state.signature.mtime_ns)
+    if parsed is None:
+        broken = Row(scope.agent, state.path, stamp, state.looked_ns, digest, None, problem)
+        return _with_last_good(broken, old, clock())
+    return Row(
+        scope.agent,
+        state.path,
+        stamp,
+        state.looked_ns,
+        digest,
+        parsed.fact,
+        edited=parsed.edited,
+        has_digest=parsed.has_digest,
+        complete=parsed.complete,
+    )
+
+
+def _with_last_good(broken: Row, old: Row | None, now: datetime) -> Row:
+    """A half-written file keeps serving what it said before, for a minute at most; an emptied one never."""
+    if old is None or old.fact is None or broken.problem is None or broken.problem.code in _NEVER_LAST_GOOD:
+        return broken
+    # Broken while nobody looked: a file that has lain so for longer is no save under way.
+    if old.broken_at is None and broken.looked_ns - broken.stamp[4] > LAST_GOOD_SECONDS * 1_000_000_000:
+        return broken
+    row = replace(broken, fact=old.fact, broken_at=old.broken_at or now)
+    return row if is_still_good(row, now) else broken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from typing import Final
 from deermem.clock import format_timestamp
 from deermem.errors import FactConflict
 from deermem.format import manifest
+from deermem.format.markdown import Parsed
 from deermem.format.paths import facts_folder
 from deermem.index.catalogue import Currency
 from deermem.model.changes import Commit, FileChange
@@ -20,8 +22,9 @@ from deermem.service.user import ManifestState, UserContext
 from deermem.store.epoch import renew_epoch
 from deermem.store.folding import refuse_folded
 from deermem.store.lock import HeldLock
+from deermem.store.refusals import in_words
 from deermem.store.sidecars import remove_entries
-from deermem.store.transaction import ManifestChange, PathTaken, Transaction, in_words, prepare_user
+from deermem.store.transaction import ManifestChange, PathTaken, Transaction, prepare_user
 
 _log: Final = logging.getLogger("deermem")
 _ATTEMPTS: Final = 3
@@ -29,13 +32,17 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One fact file of a decision. `path` is below the agent's `facts/`; `after` None removes it."""
+    """One fact file of a decision. `path` is below the agent's `facts/`; `after` None removes it.
+
+    `parsed` is what `after` reads back as, where that is known.
+    """
 
     agent: str
     path: str
     before: bytes | None
     after: bytes | None
     fact_id: str
+    parsed: Parsed | None = None
 
     def change(self) -> FileChange:
         """As the store takes it."""
@@ -107,6 +114,7 @@ def _attempt(user: UserContext, agent: str | None, decide: Decide) -> Commit:
                 transaction.prepare_journal()
                 renew_epoch(user.files, user.paths)
         conflicts = transaction.commit([write.change() for write in decision.writes], change)
+        user.migration.settled(agent)
         after = user.files.stat(str(user.paths.manifest))
         _clean_sidecars(user, decision)
     _tell_index(user, state, decision, change, after)
@@ -166,11 +174,14 @@ def _tell_index(
         old = user.currency(state)
         moved = (old, Currency(old.boot, change.revision, after.st_ino, after.st_ctime_ns))
     by_agent: dict[str, list[str]] = {}
+    hints: dict[bytes, Parsed] = {}
     for write in decision.writes:
         by_agent.setdefault(write.agent, []).append(write.path)
+        if write.after is not None and write.parsed is not None:
+            hints[hashlib.sha256(write.after).digest()] = write.parsed
     for number, (agent, paths) in enumerate(sorted(by_agent.items())):
         last = number == len(by_agent) - 1
         try:
-            user.view.note(agent, paths, moved if last else None)
+            user.view.note(agent, paths, moved if last else None, hints)
         except OSError as error:
             _log.warning("the index of agent %s will be brought up by the next sweep: %s", agent, error)

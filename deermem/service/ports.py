@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from deermem.config import Settings
 from deermem.model.fact import Fact
 from deermem.model.records import SearchFilter
-from deermem.store.lock import HeldLock
+
+if TYPE_CHECKING:
+    from deermem.store.lock import HeldLock
 
 
 class Migration(Protocol):
@@ -17,6 +19,9 @@ class Migration(Protocol):
 
     def is_due(self, agent: str | None) -> bool:
         """Cheap: whether this user's shared document, or that agent's (None: any agent's), is an old one."""
+
+    def settled(self, agent: str | None) -> None:
+        """memory.json was just written by this engine, under the lock; what was current before is so still."""
 
     def run(self, held: HeldLock, agent: str | None, *, shared_wins: bool = False) -> None:
         """Migrates under the held lock; raises MigrationError with the source untouched.

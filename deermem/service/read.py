@@ -20,16 +20,15 @@ from deermem.service.locate import Found, canonical, corrupt, missing, read_path
 from deermem.service.snapshot import Snapshot, resolve, state_token
 from deermem.service.user import ManifestState, UserContext, parse_manifest
 from deermem.store.journal import Record, Step, digest, is_state, parse_record
+from deermem.store.refusals import in_words
 from deermem.store.repository import parse
-from deermem.store.transaction import in_words
-from deermem.store.undo import undo_is_due
 
 _TURNS = 3
 
 
 def make_ready(user: UserContext, agent: str | None) -> None:
     """What must be done under the lock before anything is read: a migration, or DeerFlow's undo journal."""
-    if undo_is_due(user.files, user.paths) or user.migration.is_due(agent):
+    if user.files.stat(str(user.paths.undo_journal)) is not None or user.migration.is_due(agent):
         with user.locked(agent):
             pass
 

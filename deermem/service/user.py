@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from deermem.clock import Clock
 from deermem.errors import Corruption
@@ -18,9 +19,10 @@ from deermem.service.view import UserView
 from deermem.store.boot import boot_id
 from deermem.store.files import Files
 from deermem.store.layout import UserPaths
-from deermem.store.lock import HeldLock, user_lock
-from deermem.store.recovery import recover
-from deermem.store.transaction import in_words
+from deermem.store.refusals import in_words
+
+if TYPE_CHECKING:
+    from deermem.store.lock import HeldLock
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,9 @@ class UserContext:
 
         Raises LockTimeout, StoreUnavailable, MigrationError.
         """
+        from deermem.store.lock import user_lock
+        from deermem.store.recovery import recover
+
         with user_lock(self.paths, self.lock_timeout) as held:
             recover(self.files, held)
             if self.migration.is_due(agent):

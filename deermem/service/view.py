@@ -8,27 +8,26 @@ process need not read what another one read already. Without a usable catalogue 
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
 from deermem.clock import Clock
+from deermem.format.markdown import Parsed
 from deermem.index.catalogue import Catalogue, Currency
-from deermem.index.rows import Row, Stamp
+from deermem.index.rows import Row
 from deermem.model.scope import Scope
-from deermem.service.bucket import LAST_GOOD_SECONDS, Bucket, hidden_row, is_settled, is_still_good
+from deermem.service.bucket import Bucket, hidden_row, is_settled, is_still_good, row_of
 from deermem.service.index_access import IndexAccess
 from deermem.service.snapshot import Snapshot, resolve
 from deermem.store.files import Files
-from deermem.store.inotify import FolderWatch
 from deermem.store.layout import UserPaths
-from deermem.store.repository import FileState, Reader, parse, scan_facts
+from deermem.store.repository import Reader, scan_facts
 
 T = TypeVar("T")
-_NEVER_LAST_GOOD: Final = ("empty-file", "empty", "wrong-owner")
+_NO_HINTS: Final[Mapping[bytes, Parsed]] = {}
 _WATCHED_FROM: Final = 2
 _FULL_SWEEP_SECONDS: Final = 10.0
 
@@ -88,13 +87,22 @@ class UserView:
             bucket.snapshot = resolve([*bucket.rows.values(), *hidden])
         return bucket.snapshot
 
-    def note(self, agent: str, paths: Iterable[str], moved: tuple[Currency, Currency] | None = None) -> None:
-        """These files may have changed: reads them and tells the catalogue; where that is busy, a sweep will."""
+    def note(
+        self,
+        agent: str,
+        paths: Iterable[str],
+        moved: tuple[Currency, Currency] | None = None,
+        hints: Mapping[bytes, Parsed] = _NO_HINTS,
+    ) -> None:
+        """These files may have changed: reads them and tells the catalogue; where that is busy, a sweep will.
+
+        `hints` says what bytes with this SHA-256 read as, so that what was just encoded need not be decoded again.
+        """
         with self.lock:
             bucket = self._buckets.setdefault(agent, Bucket())
             reader = Reader(self.files, self.paths, agent)
             for path in paths:
-                self._take_in(reader, agent, bucket, path)
+                self._take_in(reader, agent, bucket, path, hints)
             self._push(agent, bucket, moved=moved)
 
     def start_over(self) -> None:
@@ -116,6 +124,8 @@ class UserView:
         bucket.sweeps += 1
         bucket.swept_at = now
         if self._watching and bucket.sweeps >= _WATCHED_FROM and not bucket.has_links:
+            from deermem.store.inotify import FolderWatch
+
             # Before the scan, or what changes in between would be seen by neither.
             bucket.watch = FolderWatch.start(str(self.paths.facts(agent)))
         return self._compare(agent, bucket)
@@ -156,7 +166,9 @@ class UserView:
         stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         return row.stamp != stamp or not is_settled(row)
 
-    def _take_in(self, reader: Reader, agent: str, bucket: Bucket, path: str) -> None:
+    def _take_in(
+        self, reader: Reader, agent: str, bucket: Bucket, path: str, hints: Mapping[bytes, Parsed] = _NO_HINTS
+    ) -> None:
         state = reader.look(path)
         old = bucket.rows.get(path)
         if state is None:
@@ -170,7 +182,7 @@ class UserView:
             # A save through the other name has no event in this folder.
             self._unwatch(bucket)
             bucket.has_links = True
-        row = self._row(agent, state, old)
+        row = row_of(state, old, Scope(self.user_id, agent), self.clock, hints)
         bucket.rows[path] = row
         if row.broken_at is not None:
             bucket.broken.add(path)
@@ -180,31 +192,6 @@ class UserView:
             bucket.unstored.add(path)
         elif row.stamp != old.stamp or (is_settled(row) and not is_settled(old)):
             bucket.unstored.add(path)
-
-    def _row(self, agent: str, state: FileState, old: Row | None) -> Row:
-        stamp: Stamp = (*state.signature,)
-        if state.data is None:
-            return Row(agent, state.path, stamp, state.looked_ns, b"", None, state.problem)
-        digest = hashlib.sha256(state.data).digest()
-        # What a hand-made file leaves unsaid comes from its times, which may differ where its text does not.
-        if old is not None and old.hash == digest and (old.fact is None or old.complete or old.stamp[3] == stamp[3]):
-            return replace(old, stamp=stamp, looked_ns=state.looked_ns)
-        scope = Scope(self.user_id, agent)
-        parsed, problem = parse(state.data, state.path, scope, modified_ns=state.signature.mtime_ns)
-        if parsed is None:
-            broken = Row(agent, state.path, stamp, state.looked_ns, digest, None, problem)
-            return self._with_last_good(broken, old)
-        return Row(
-            agent,
-            state.path,
-            stamp,
-            state.looked_ns,
-            digest,
-            parsed.fact,
-            edited=parsed.edited,
-            has_digest=parsed.has_digest,
-            complete=parsed.complete,
-        )
 
     def _drop(self, bucket: Bucket, path: str) -> None:
         bucket.rows.pop(path, None)
@@ -219,17 +206,6 @@ class UserView:
             bucket.watch = None
 
     # --- a file in the middle of being saved
-
-    def _with_last_good(self, broken: Row, old: Row | None) -> Row:
-        """A half-written file keeps serving what it said before, for a minute at most; an emptied one never."""
-        if old is None or old.fact is None or broken.problem is None or broken.problem.code in _NEVER_LAST_GOOD:
-            return broken
-        # Broken while nobody looked: a file that has lain so for longer is no save under way.
-        if old.broken_at is None and broken.looked_ns - broken.stamp[4] > LAST_GOOD_SECONDS * 1_000_000_000:
-            return broken
-        since = old.broken_at or self.clock()
-        row = replace(broken, fact=old.fact, broken_at=since)
-        return row if is_still_good(row, self.clock()) else broken
 
     def _end_last_good(self, bucket: Bucket) -> None:
         for path in list(bucket.broken):
@@ -276,9 +252,9 @@ class UserView:
         """Takes in rows that others wrote; whether there were any."""
         pulled = self._index.ask(lambda catalogue: catalogue.pull(agent, bucket.rev))
         if pulled is not None and pulled.identity != bucket.identity:
-            bucket.identity, bucket.rev = pulled.identity, -1
-            bucket.unstored, bucket.gone = set(bucket.rows), set()
-            pulled = self._index.ask(lambda catalogue: catalogue.pull(agent, -1))
+            bucket.identity, bucket.unstored, bucket.gone = pulled.identity, set(bucket.rows), set()
+            if bucket.rev >= 0:
+                pulled = self._index.ask(lambda catalogue: catalogue.pull(agent, -1))
         if pulled is None:
             return False
         bucket.rev = pulled.rev

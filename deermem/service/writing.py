@@ -19,7 +19,7 @@ def write_fact(user: UserContext, agent: str, decision: Decision, found: Found |
     `fact.updated_at` is what the new file will say. Raises InvalidInput for what can't be stored.
     """
     if found is None:
-        data = markdown.encode(replace(fact, user_id=user.user_id, agent_name=agent))
+        data, parsed = markdown.encode_parsed(replace(fact, user_id=user.user_id, agent_name=agent))
         path = canonical(agent, fact.id)
         before = None
     else:
@@ -28,10 +28,10 @@ def write_fact(user: UserContext, agent: str, decision: Decision, found: Found |
         if says_the_same(old, fact):
             decision.facts.append(old)
             return
-        data = markdown.encode(replace(fact, revision=old.revision + 1), base=found.data)
+        data, parsed = markdown.encode_parsed(replace(fact, revision=old.revision + 1), base=found.data)
         path, before = found.path, found.data
-    decision.writes.append(Write(agent, path, before, data, fact.id))
-    decision.facts.append(stored(data, fact.id, fact.updated_at))
+    decision.writes.append(Write(agent, path, before, data, fact.id, parsed))
+    decision.facts.append(parsed.fact)
 
 
 def stored(data: bytes, fact_id: str, when: datetime) -> Fact:

@@ -28,8 +28,8 @@ from deermem.store.journal import (
 )
 from deermem.store.layout import AGENTS, UserPaths
 from deermem.store.lock import HeldLock
+from deermem.store.refusals import in_words
 from deermem.store.swap import Swapper
-from deermem.store.transaction import in_words
 from deermem.store.undo import roll_back
 
 _log: Final = logging.getLogger("deermem")

@@ -8,16 +8,15 @@ next holder of the lock.
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from deermem.errors import DeerMemError, StoreUnavailable
+from deermem.errors import StoreUnavailable
 from deermem.model.changes import FileChange
 from deermem.store.files import Files
 from deermem.store.journal import (
@@ -32,6 +31,7 @@ from deermem.store.journal import (
 )
 from deermem.store.layout import UserPaths
 from deermem.store.lock import HeldLock
+from deermem.store.refusals import in_words, unavailable
 from deermem.store.swap import Swapper
 
 _log: Final = logging.getLogger("deermem")
@@ -281,31 +281,3 @@ class Transaction:
             revision=change.revision if change else 0,
             summaries_changed=bool(change and change.summaries),
         )
-
-
-@contextlib.contextmanager
-def in_words(paths: UserPaths) -> Iterator[None]:
-    """Where nothing was changed yet: the operating system's refusals become StoreUnavailable."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, DeerMemError):
-            raise
-        raise unavailable(error, paths) from error
-
-
-def unavailable(error: OSError, paths: UserPaths, *, outcome_unknown: bool = False) -> StoreUnavailable:
-    """An operating system's refusal, in words: which file, what it means, what to do."""
-    where = error.filename or paths.folder
-    hints = {
-        errno.ENOSPC: "free some space",
-        errno.EDQUOT: "free some space",
-        errno.EROFS: "the file system is read-only",
-        errno.EACCES: "check its owner and permissions",
-        errno.EPERM: "check its owner and permissions",
-    }
-    hint = hints.get(error.errno or 0, "check the storage")
-    state = "the change may stand on disk already: read again" if outcome_unknown else "nothing was changed"
-    return StoreUnavailable(
-        f"{where}: {error.strerror or error}", hint=f"{hint}; {state}", outcome_unknown=outcome_unknown
-    )

@@ -225,6 +225,43 @@ def test_no_query_is_an_error(call, three_facts, query):
     assert isinstance(call("--json", "search", "--", query, user="alice").json, list)
 
 
+def test_search_over_all_agents_narrows_too(call, add):
+    add("Coffee without sugar", "--category", "preference")
+    add("Coffee before noon", "--agent", "coder", "--category", "goal")
+    options = ["--all-agents", "--category", "GOAL", "--since", "2000-01-01"]
+    hits = call("--json", "search", "coffee", *options, user="alice").json
+    assert [hit["agent"] for hit in hits] == ["coder"]
+
+
+def test_search_explains_itself(call, three_facts):
+    answer = call("search", "where", "does", "the", "typescript", "go?", "--explain", user="alice")
+    assert answer.code == 0
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("looked for:")
+    assert lines[0].endswith("any of these words: typescript")
+    assert any(line.startswith("left out:") and "where" in line for line in lines)
+    assert "1 hit of 1" in lines
+    assert any(line.strip().startswith("= score") and line.endswith("fts5") for line in lines)
+
+
+def test_search_says_why_a_fact_is_not_found(call, three_facts):
+    answer = call("search", "typescript", "--explain", "--why", three_facts["deploy"], user="alice")
+    assert f"{three_facts['deploy']}: no-shared-term: " in answer.out
+    narrowed = ["typescript", "--explain", "--why", three_facts["typescript"], "--category", "goal"]
+    assert "filtered: it is outside the filter: category" in call("search", *narrowed, user="alice").out
+    assert "unknown: " in call("search", "x1", "--explain", "--why", "nobody", user="alice").out
+
+
+def test_an_explanation_as_json(call, three_facts):
+    options = ["--explain", "--why", three_facts["typescript"]]
+    found = call("--json", "search", "the typescript", *options, user="alice").json
+    assert (found["total"], found["query"]["words"], found["query"]["dropped"]) == (1, ["typescript"], ["the"])
+    (item,) = found["hits"]
+    parts = [item["coverage"], item["recency"], *(term["score"] for term in item["terms"])]
+    assert sum(parts) == pytest.approx(item["hit"]["score"], abs=1e-6)
+    assert (found["why"]["reason"], found["why"]["place"]) == ("found", 1)
+
+
 def test_nothing_found_is_no_error(call, three_facts):
     answer = call("search", "zebra", user="alice")
     assert (answer.code, answer.out, answer.err) == (0, "", "nothing found\n")

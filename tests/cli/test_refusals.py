@@ -33,6 +33,8 @@ WRONG_CALLS = {
     "a time that is none": (["search", "x", "--since", "tomorrow"], "'tomorrow' is not a time"),
     "an end that is none": (["search", "x", "--until", "2026-13-45"], "'2026-13-45' is not a time"),
     "no hits at all": (["search", "x", "-k", "0"], "0"),
+    "why without an explanation": (["search", "x", "--why", "y"], "--why goes with --explain"),
+    "an explanation over all agents": (["search", "x", "--explain", "--all-agents"], "--explain looks at one agent"),
     "one agent and all": (["search", "x", "--all-agents", "--agent", "coder"], "--all-agents"),
     "clear of one agent and all": (["clear", "--all-agents", "--agent", "coder", "--yes"], "--all-agents"),
     "a token for two facts": (["delete", "a", "b", "--expected", "3"], "--expected"),

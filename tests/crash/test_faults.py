@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from faults import ERRNOS, Fault, FaultyFiles, Killed, Kind, without_exchange
-from scenes import OPERATIONS, Scene, State, state
+from operations import OPERATIONS, State
+from scenes import Scene, state
 
 from deermem.errors import DeerMemError, StoreUnavailable
 
@@ -70,7 +71,7 @@ def test_killed_at_every_call(name: str, place: Path) -> None:
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_refused_at_every_call(name: str, place: Path) -> None:
     scene = Scene(OPERATIONS[name], place)
-    run_all(scene, stops(scene, "error", 15))
+    run_all(scene, stops(scene, "error", 12))
 
 
 @pytest.mark.parametrize("name", ["update", "six"])

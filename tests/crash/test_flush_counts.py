@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from operations import opened, put
 from power import RecordingFiles
-from scenes import opened, put
 
 from deermem import DeerMem
 from deermem.format.paths import fact_path

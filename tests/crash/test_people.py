@@ -12,7 +12,8 @@ from typing import Literal
 
 import pytest
 from faults import Fault, FaultyFiles, Killed
-from scenes import OPERATIONS, Scene, journal, opened, state, tree
+from operations import OPERATIONS, opened
+from scenes import Scene, journal, state, tree
 
 from deermem import DeerMem
 from deermem.errors import DeerMemError
@@ -139,7 +140,7 @@ def settle(root: Path) -> set[str]:
 def test_during_a_commit(name: str, fact_id: str, place: Path) -> None:
     scene = Scene(OPERATIONS[name], place)
     calls = len(scene.dry.calls)
-    step = -(-calls // 15)
+    step = -(-calls // 12)
     acted = [live(scene, fact_id, act, at, None) for act in ACTS for at in range(0, calls, step)]
     assert sum(acted) > 3
 
@@ -179,7 +180,7 @@ def recover(engine: DeerMem) -> None:
 def test_between_a_kill_and_the_next_holder(name: str, fact_id: str, place: Path) -> None:
     scene = Scene(OPERATIONS[name], place)
     calls = len(scene.dry.calls)
-    step = -(-calls // 15)
+    step = -(-calls // 12)
     acted = [after_a_kill(scene, fact_id, act, kill) for act in ACTS for kill in range(0, calls, step)]
     assert sum(acted) > 3
 

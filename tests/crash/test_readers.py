@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from faults import FaultyFiles, without_exchange
-from scenes import OPERATIONS, Scene, State, opened, state
+from operations import OPERATIONS, State, opened
+from scenes import Scene, state
 
 from deermem import DeerMem
 
@@ -31,8 +32,7 @@ def watched(scene: Scene, reader: DeerMem, root: Path) -> list[bool]:
     return seen
 
 
-@pytest.mark.parametrize("retrieval", ["", "fts5"])
-@pytest.mark.parametrize("name", OFTEN)
+@pytest.mark.parametrize(("name", "retrieval"), [*((name, "") for name in OFTEN), ("update", "fts5"), ("six", "fts5")])
 def test_between_any_two_calls(name: str, retrieval: str, place: Path) -> None:
     scene = Scene(OPERATIONS[name], place)
     root = scene.copy("read")

@@ -21,7 +21,8 @@ from deermem.errors import (
 )
 from deermem.format import manifest, markdown
 from deermem.format.paths import fact_path
-from deermem.migrate.legacy import UserFiles, UserPlace, needs_migration, stored_facts
+from deermem.migrate.legacy import UserFiles, needs_migration, stored_facts
+from deermem.migrate.place import UserPlace
 from deermem.migrate.plan import UserPlan, plan_user
 from deermem.model.fact import Fact
 

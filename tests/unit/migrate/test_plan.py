@@ -28,7 +28,8 @@ from hypothesis import strategies as st
 from deermem.errors import BackupMismatch, Corruption, MigrationError, SummaryConflict
 from deermem.format import manifest
 from deermem.format.paths import fact_path
-from deermem.migrate.legacy import UserPlace, needs_migration
+from deermem.migrate.legacy import needs_migration
+from deermem.migrate.place import UserPlace
 from deermem.migrate.plan import UserPlan, derived_id, describe, plan_user
 from deermem.model.changes import FileChange
 from deermem.model.scope import safe_user_id

@@ -216,7 +216,7 @@ def test_a_held_lock_is_a_finding_and_the_other_users_are_mended(engine, root, c
             raise LockTimeout(f"{paths.lock} is held by process 7", hint="try again later")
         return user_lock(paths, timeout)
 
-    monkeypatch.setattr("deermem.service.user.user_lock", refuse)
+    monkeypatch.setattr("deermem.store.lock.user_lock", refuse)
     with DeerMem(root, Settings(file_lock_timeout_seconds=0.0), clock=clock) as other:
         findings = other.check(fix=True)
     alice, bob = ([item for item in findings if f"/users/{user}" in item.path] for user in ("alice", "bob"))
