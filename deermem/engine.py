@@ -37,10 +37,9 @@ from deermem.store.folding import refuse_folded
 from deermem.store.layout import Layout, UserPaths, check_root
 
 if TYPE_CHECKING:
-    from deermem.service.ports import Retrieval, RetrievalFactory
-
-if TYPE_CHECKING:
     from deermem.policy.prompt_block import Budget
+    from deermem.service.ports import RetrievalFactory
+    from deermem.service.retrieval import AdapterRetrieval
 
 _OPEN_USERS: Final = 64
 _engines: weakref.WeakSet[DeerMem] = weakref.WeakSet()
@@ -92,8 +91,10 @@ class DeerMem:
         """Closes every index; nothing that was returned is lost without it."""
         with self._lock:
             self._closed = True
-            while self._contexts:
-                self._contexts.popitem()[1].close()
+            contexts, self._contexts = self._contexts, OrderedDict()
+        # Outside the lock: an adapter that hangs must not hold up the engine.
+        for user in contexts.values():
+            user.close()
 
     def _start_over(self) -> None:
         """In a forked child: the parent's connections and locks stay the parent's."""
@@ -108,9 +109,10 @@ class DeerMem:
                 raise DeerMemError("the engine is closed", hint="open a new one")
             found = self._contexts.pop(user_id, None) or self._open(user_id)
             self._contexts[user_id] = found
-            if len(self._contexts) > _OPEN_USERS:
-                self._contexts.popitem(last=False)[1].close()
-            return found
+            idle = self._contexts.popitem(last=False)[1] if len(self._contexts) > _OPEN_USERS else None
+        if idle is not None:
+            idle.close()
+        return found
 
     def _open(self, user_id: str | None) -> UserContext:
         step = self._migration(Scope.of(user_id))
@@ -136,7 +138,7 @@ class DeerMem:
 
         return load_factory(name)
 
-    def _adapter(self, paths: UserPaths) -> Retrieval | None:
+    def _adapter(self, paths: UserPaths) -> AdapterRetrieval | None:
         if self._factory is None:
             return None
         from deermem.service.retrieval import AdapterRetrieval

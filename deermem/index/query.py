@@ -50,9 +50,14 @@ class Query:
         return self.expression is None
 
 
-@lru_cache(maxsize=32)
 def parse_query(text: str) -> Query:
     """Reads any text; never raises."""
+    # A whole file that was pasted isn't asked twice, and need not be kept.
+    return _parsed(text) if len(text) <= MAX_CHARACTERS else _parsed.__wrapped__(text)
+
+
+@lru_cache(maxsize=32)
+def _parsed(text: str) -> Query:
     items = items_of(text)
     form: Form = "operators"
     built = _boolean(items)

@@ -8,7 +8,7 @@ from typing import Final
 from deermem.clock import format_timestamp
 from deermem.index.explain import reading, term_word, times_in
 from deermem.index.expression import holds
-from deermem.index.query import Query
+from deermem.index.query import Form, Query
 from deermem.index.rows import Row
 from deermem.index.search import Explained, body_of, failed_filters
 from deermem.model.fact import Fact
@@ -136,9 +136,7 @@ class _Explaining:
             if other.fact is not None and same and holds(query.expression, body_of(other.fact)):
                 message = f"the words stand in a second file of that id, for which {row.path} speaks"
                 return self.said(other, "shadowed", message, fact_id=fact.id)
-        kinds = {"words": "it has none of the words", "phrases": "it lacks a phrase or prefix"}
-        message = kinds.get(query.form, "it does not meet the operators")
-        return self.said(row, "no-shared-term", f"{message} that are asked for")
+        return self.said(row, "no-shared-term", _MISSED[query.form])
 
     def said(  # noqa: PLR0913 - the fields of an Absence
         self,
@@ -163,6 +161,11 @@ class _Explaining:
 
 
 _NOTHING: Final = "the text asks for nothing"
+_MISSED: Final[dict[Form, str]] = {
+    "words": "it has none of the words that are looked for",
+    "phrases": "it lacks a phrase or a prefix that is looked for",
+    "operators": "it does not meet the expression that is asked for",
+}
 
 
 def _terms(fact: Fact, query: Query) -> tuple[TermMatch, ...]:

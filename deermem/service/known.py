@@ -75,7 +75,7 @@ class Known:
             return self._user.view.ask(lambda catalogue: catalogue.expired(self.agent, now.timestamp())) or []
         if self._snapshot is None:
             return []
-        return sorted(row.path for row in self._swept().all_rows() if row.fact and row.fact.expired_by(now))
+        return sorted(row.path for row in self._swept().rows.values() if row.fact and row.fact.expired_by(now))
 
     def _is_there(self, fact_id: str) -> bool:
         return self._user.files.stat(str(self._user.paths.fact(self.agent, fact_id))) is not None

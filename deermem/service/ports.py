@@ -47,8 +47,8 @@ class Retrieval(Protocol):
     """Finds the facts of one user; one object a user, so that no user's words reach another's statistics.
 
     It never has the last word: what it finds is held against the files, and facts that are gone, expired or
-    outside a filter are dropped. Calls for one user don't overlap. Whatever it raises costs a warning, and the
-    search goes through the facts themselves.
+    outside a filter are dropped. Calls for one user don't overlap within a process. Whatever it raises costs a
+    warning, and the search goes through the facts themselves.
     """
 
     def sync(self, agent: str, facts: Sequence[Fact]) -> bool:
@@ -65,7 +65,7 @@ class Retrieval(Protocol):
         """
 
     def close(self) -> None:
-        """The user is closed; a later search makes a new object."""
+        """The user is closed, or everything is built again: then a later search makes a new object."""
 
 
 class RetrievalFactory(Protocol):

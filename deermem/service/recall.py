@@ -115,6 +115,8 @@ def asked(user: UserContext, agents: Sequence[str], text: str, where: SearchFilt
 
 def answered(question: Question, retrieval: Retrieval, top_k: int) -> Answer:
     """The best `top_k` matches; `retrieval` is asked first."""
+    # More than there is would be more than SQLite can count.
+    top_k = min(top_k, question.size)
     # A file whose id another one speaks for is in the index too, and must not take a hit's place.
     hidden = sum(len(bucket.shadowed) for bucket in question.seen.values())
     found = _found(question, retrieval, top_k + hidden)

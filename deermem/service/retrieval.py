@@ -24,6 +24,7 @@ from deermem.store.layout import UserPaths
 
 T = TypeVar("T")
 _PATIENCE: Final = 2.0
+_LEAST: Final = 100
 _FOLDER: Final = "adapter"
 _log: Final = logging.getLogger("deermem")
 
@@ -126,6 +127,7 @@ class AdapterRetrieval:
         self._lock = threading.Lock()
         self._inner: Retrieval | None = None
         self._synced: dict[str, Sequence[Fact]] = {}
+        self._ended = False
 
     def sync(self, agent: str, facts: Sequence[Fact]) -> bool:
         """Tells the adapter where the facts changed; false where it can't be asked now."""
@@ -135,13 +137,18 @@ class AdapterRetrieval:
         """What the adapter found, checked in form; None where that failed."""
         return self._guarded(lambda: self._search(text, where, top_k, now))
 
-    def close(self) -> None:
-        """Closes the adapter; one in the middle of a call is left to itself."""
+    def start_over(self) -> None:
+        """Closes the adapter; the next search makes a new one, and tells it of every fact."""
         if self._inner is not None:
             self._guarded(self._close)
 
+    def close(self) -> None:
+        """Closes the adapter for good; one in the middle of a call is left to itself."""
+        self._ended = True
+        self.start_over()
+
     def _sync(self, agent: str, facts: Sequence[Fact]) -> bool:
-        if not self._paths.folder.is_dir():
+        if self._ended or not self._paths.folder.is_dir():
             return False
         if self._synced.get(agent) is not facts:
             self._synced.pop(agent, None)
@@ -151,10 +158,12 @@ class AdapterRetrieval:
         return True
 
     def _search(self, text: str, where: SearchFilter, top_k: int, now: float) -> list[Scored] | None:
-        found = self._opened().search(text, where, top_k, now)
+        found = None if self._ended else self._opened().search(text, where, top_k, now)
         if found is None:
             return None
-        return sorted((_checked(item) for item in islice(found, top_k)), key=lambda item: -item.score)
+        # What is gone meanwhile takes nobody's place; an answer without an end must have one.
+        some = islice(found, max(_LEAST, 2 * top_k))
+        return sorted((_checked(item) for item in some), key=lambda item: -item.score)
 
     def _close(self) -> None:
         inner, self._inner = self._inner, None
@@ -170,7 +179,7 @@ class AdapterRetrieval:
     def _guarded(self, work: Callable[[], T]) -> T | None:
         name = self._settings.retrieval_adapter
         if not self._lock.acquire(timeout=_PATIENCE):
-            _log.warning("the retrieval adapter %s is busy; this search goes through the facts", name)
+            _log.warning("the retrieval adapter %s is busy and is not waited for", name)
             return None
         try:
             return work()

@@ -29,7 +29,7 @@ def reindex(user: UserContext) -> IndexReport:
     """Drops the index of one user and builds it again from the files."""
     user.view.start_over()
     if user.adapter is not None:
-        user.adapter.close()
+        user.adapter.start_over()
     indexed = failed = 0
     supported = True
     for agent in user.paths.agents():

@@ -14,7 +14,7 @@ from deermem.format.manifest import Manifest
 from deermem.format.problems import FormatError
 from deermem.index.catalogue import Currency
 from deermem.model.scope import Scope
-from deermem.service.ports import Migration, Retrieval
+from deermem.service.ports import Migration
 from deermem.service.view import UserView
 from deermem.store.boot import boot_id
 from deermem.store.files import Files
@@ -22,6 +22,7 @@ from deermem.store.layout import UserPaths
 from deermem.store.refusals import in_words
 
 if TYPE_CHECKING:
+    from deermem.service.retrieval import AdapterRetrieval
     from deermem.store.lock import HeldLock
 
 
@@ -40,7 +41,7 @@ class UserContext:
     migration: Migration
     lock_timeout: float = 10.0
     max_facts: int = 0
-    adapter: Retrieval | None = None
+    adapter: AdapterRetrieval | None = None
 
     def close(self) -> None:
         """Ends the index and the adapter; whoever still holds the user goes on without the index."""

@@ -4,6 +4,9 @@ Linux queues an event before the call that caused it returns, so whoever reads a
 certain only under conditions, all of them checked: a local file system, one link to every file (a save through
 another name has no event here), this process (a forked child would steal the parent's events), watches set before
 the files were scanned, and the watched folder still the one at its path. Any doubt means: sweep.
+
+A save through a second name that was made elsewhere after the watch began raises no event here, nor does one
+through a memory map: for these the view compares all files every few seconds.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from deermem.store.journal import (
     manifest_name,
 )
 from deermem.store.layout import UserPaths
+from deermem.store.parallel import for_each
 
 _log: Final = logging.getLogger("deermem")
 
@@ -116,9 +117,8 @@ class Swapper:
         before = len(self.conflicts)
         for step in record.steps:
             self._finish_step(step, recovering=recovering)
-        for folder in sorted({os.path.dirname(self.target(step)) for step in record.steps}):
-            if self.files.stat(folder) is not None:
-                self.files.flush_folder(folder)
+        folders = sorted({os.path.dirname(self.target(step)) for step in record.steps})
+        for_each(self.files.flush_folder, [folder for folder in folders if self.files.stat(folder) is not None])
         self._finish_manifest(record, recovering=recovering)
         if len(self.conflicts) > before:
             self.files.flush_folder(str(self.paths.journal))

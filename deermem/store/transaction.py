@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -31,12 +31,11 @@ from deermem.store.journal import (
 )
 from deermem.store.layout import UserPaths
 from deermem.store.lock import HeldLock
+from deermem.store.parallel import for_each
 from deermem.store.refusals import in_words, unavailable
 from deermem.store.swap import Swapper
 
 _log: Final = logging.getLogger("deermem")
-_PARALLEL_FROM: Final = 8
-_WORKERS: Final = 8
 MAX_FILE_NAME: Final = 255
 
 
@@ -77,22 +76,28 @@ def make_parents(files: Files, folder: Path) -> None:
         files.flush_folder(str(folder.parent))
 
 
-def make_folders(files: Files, base: Path, parts: Sequence[str]) -> None:
-    """The folders below `base`, each new one flushed into its parent.
+def make_folders(files: Files, base: Path, folders: Iterable[Sequence[str]]) -> None:
+    """The folders below `base`, each given by its parts; whatever holds a new one is flushed, once.
 
     Raises StoreUnavailable where a link or a file stands in the way: links below the root are not followed.
     """
-    path = str(base)
-    if os.path.isdir(os.path.join(path, *parts)):
-        return
-    for part in parts:
-        parent, path = path, os.path.join(path, part)
-        try:
-            new = files.mkdir(path)
-        except FileExistsError:
-            raise StoreUnavailable(f"{path} is no folder", hint="move it away; links are not followed here") from None
-        if new:
-            files.flush_folder(parent)
+    grown: set[str] = set()
+    there: set[str] = set()
+    for parts in folders:
+        path = str(base)
+        for part in parts:
+            parent, path = path, os.path.join(path, part)
+            if path in there:
+                continue
+            there.add(path)
+            try:
+                new = files.mkdir(path)
+            except FileExistsError:
+                hint = "move it away; links are not followed here"
+                raise StoreUnavailable(f"{path} is no folder", hint=hint) from None
+            if new:
+                grown.add(parent)
+    for_each(files.flush_folder, sorted(grown))
 
 
 class Transaction:
@@ -147,8 +152,7 @@ class Transaction:
             # A kill between a mkdir and its flush: the next holder must know that folders may not be on the disk.
             mark = self.swapper.at(f"f.{secrets.token_hex(4)}")
             self.files.create(mark, b"", flush=False)
-            for folder in missing:
-                make_folders(self.files, self.paths.folder, folder.parts)
+            make_folders(self.files, self.paths.folder, [folder.parts for folder in missing])
             self.files.unlink(mark)
         for folder in sorted({PurePosixPath(item.path).parent for item in changes}):
             self._check_folder(folder)
@@ -261,14 +265,7 @@ class Transaction:
         return found is not None and found.state == "sealed"
 
     def _stage_all(self, steps: Sequence[Step], contents: dict[str, bytes | None]) -> None:
-        if len(steps) < _PARALLEL_FROM:
-            for step in steps:
-                self._stage(step, contents[step.path])
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(_WORKERS) as pool:
-            list(pool.map(lambda step: self._stage(step, contents[step.path]), steps))
+        for_each(lambda step: self._stage(step, contents[step.path]), steps)
 
     def _record(self, steps: Sequence[Step], change: ManifestChange | None) -> Record:
         last = parse_record(self.files.read(str(self.paths.record)))

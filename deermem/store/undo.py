@@ -123,7 +123,7 @@ def _restore(swapper: Swapper, path: str, backup: str | None) -> None:
     if wanted is not None:
         staged = swapper.at(f"t.{secrets.token_hex(8)}")
         files.create(staged, wanted)
-        make_folders(files, paths.folder, PurePosixPath(path).parent.parts)
+        make_folders(files, paths.folder, [PurePosixPath(path).parent.parts])
         files.rename_new(staged, target)
 
 

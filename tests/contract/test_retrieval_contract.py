@@ -143,7 +143,8 @@ def test_filters_and_the_end_of_a_fact_come_before_the_limit(memory, ask, root, 
     for number in range(120):
         memory.add(f"docker number {number}")
     end = f"'{(clock() + timedelta(days=1)).isoformat()}'"
-    place(facts_of(root) / "ends.md", fact_text("ends", "docker ends", category="knowledge", expiresAt=end))
+    ending = {"category": "knowledge", "updatedAt": f"'{clock().isoformat()}'", "expiresAt": end}
+    place(facts_of(root) / "ends.md", fact_text("ends", "docker ends", **ending))
     for where in ({"category": "goal"}, {"topics": ("ci",)}, {"source_thread": "t1"}, {"until": first}):
         assert ask("docker number", 1, **where) == ["docker wanted"]
     assert ask("docker", 1, since=first + timedelta(hours=1), category="goal") == []

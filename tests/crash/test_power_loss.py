@@ -127,7 +127,7 @@ def after_a_kill(place: Path, operation: Operation, step: int, seeds: int) -> No
         files = Dying(root, at)
         with suppress(Killed):
             operation.act(scene.opened(root, files))
-        with scene.opened(root, survivor := RecordingFiles(root)) as engine:
+        with opened(root, survivor := RecordingFiles(root)) as engine:
             seen = state(engine)
             other = engine.memory("ann")
             other.apply(ChangeSet([Draft(content="The survivor's word.", id="g_3")]))

@@ -706,7 +706,7 @@ class HandEdits(RuleBasedStateMachine):
 
 def test_hand_edits_and_engines_in_any_order():
     """Hand edits lost: none."""
-    run_state_machine_as_test(HandEdits, settings=settings(max_examples=25, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(HandEdits, settings=settings(max_examples=20, stateful_step_count=25, deadline=None))
 
 
 @pytest.mark.soak

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from deermem.index.expression import holds
 from deermem.index.query import parse_query
-from deermem.index.search import count, search, substring_rank
+from deermem.index.search import body_of, count, search, substring_rank
 from deermem.index.snippets import snippet
 from deermem.index.tokens import FTS_TOKENIZE, index_text, scan
 from deermem.model.fact import Fact
@@ -74,10 +74,11 @@ def test_the_substring_path_never_raises_and_finds_what_the_index_finds(text: st
     odd = Fact(id="odd", content=content, title="t", created_at=MOMENT, updated_at=MOMENT)
     found = substring_rank(text, [*FACTS, odd], ANY, 100)
     expression = parse_query(text).expression
-    matching = [
-        item for item in [*FACTS, odd] if expression is not None and holds(expression, index_text(item.content)[0])
-    ]
-    assert not matching or found
+    everything = [*FACTS, odd]
+    matching = {item.id for item in everything if expression is not None and holds(expression, body_of(item))}
+    assert matching <= {item.id for item in found}
+    assert len({item.id for item in found}) == len(found)
+    assert substring_rank(text, everything, ANY, 2) == found[:2]
 
 
 @given(content=st.text(max_size=60))

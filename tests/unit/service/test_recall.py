@@ -137,16 +137,13 @@ def test_an_unknown_filter_is_a_mistake_of_the_caller(engine, memory):
             call("docker", author="me")
 
 
-@pytest.mark.parametrize("adapter", ["fts5", ""])
-def test_thousands_of_hits(root, clock, adapter):
-    with DeerMem(root, Settings(max_facts=0, retrieval_adapter=adapter), clock=clock) as engine:
-        memory = engine.memory("alice")
-        memory.import_document({"facts": [{"content": f"Docker fact {number}"} for number in range(2500)]})
-        assert memory.count("docker") == 2500
-        assert len({hit.fact.id for hit in memory.search("docker", 2400)}) == 2400
-        assert len(memory.search("docker", 10**9)) == 2500
-        assert memory.count("docker fact 77") == 2500
-        assert memory.search("docker 77", 1)[0].fact.content.startswith("Docker fact")
+def test_thousands_of_hits(memory, plain):
+    memory.import_document({"facts": [{"content": f"Docker fact {number}"} for number in range(1500)]})
+    for handle in (memory, plain.memory("alice", "coder")):
+        assert handle.count("docker") == handle.count("docker 77") == 1500
+        assert len({hit.fact.id for hit in handle.search("docker", 1400)}) == 1400
+        assert len(handle.search("docker", 10**30)) == 1500
+    assert memory.search("docker 77", 1)[0].fact.content == "Docker fact 77"
 
 
 def test_what_is_not_served_does_not_count(memory, plain, root, clock):
