@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from deermem.model.changes import Commit as Commit
     from deermem.model.changes import Delete as Delete
     from deermem.model.changes import Upsert as Upsert
+    from deermem.model.explanations import Absence as Absence
+    from deermem.model.explanations import ExplainedHit as ExplainedHit
+    from deermem.model.explanations import Explanation as Explanation
+    from deermem.model.explanations import QueryReading as QueryReading
+    from deermem.model.explanations import TermMatch as TermMatch
     from deermem.model.fact import Draft as Draft
     from deermem.model.fact import Fact as Fact
     from deermem.model.fact import Source as Source
-    from deermem.model.records import Absence as Absence
-    from deermem.model.records import BucketStats as BucketStats
-    from deermem.model.records import ExplainedHit as ExplainedHit
-    from deermem.model.records import Explanation as Explanation
-    from deermem.model.records import FactText as FactText
-    from deermem.model.records import Finding as Finding
-    from deermem.model.records import IndexReport as IndexReport
-    from deermem.model.records import MigrationReport as MigrationReport
-    from deermem.model.records import Prepared as Prepared
-    from deermem.model.records import QueryReading as QueryReading
     from deermem.model.records import SearchFilter as SearchFilter
     from deermem.model.records import SearchHit as SearchHit
-    from deermem.model.records import Stats as Stats
-    from deermem.model.records import TermMatch as TermMatch
-    from deermem.model.records import UserMigration as UserMigration
+    from deermem.model.reports import BucketStats as BucketStats
+    from deermem.model.reports import FactText as FactText
+    from deermem.model.reports import Finding as Finding
+    from deermem.model.reports import IndexReport as IndexReport
+    from deermem.model.reports import MigrationReport as MigrationReport
+    from deermem.model.reports import Prepared as Prepared
+    from deermem.model.reports import Stats as Stats
+    from deermem.model.reports import UserMigration as UserMigration
     from deermem.model.summaries import Section as Section
     from deermem.model.summaries import Summaries as Summaries
     from deermem.service.ports import Retrieval as Retrieval
@@ -66,10 +66,9 @@ _HOMES = {
     "memory": "Memory",
     "model.changes": "ABSENT Amend ChangeSet Commit Delete Upsert",
     "model.fact": "Draft Fact Source",
-    "model.records": (
-        "Absence BucketStats ExplainedHit Explanation FactText Finding IndexReport MigrationReport Prepared "
-        "QueryReading SearchFilter SearchHit Stats TermMatch UserMigration"
-    ),
+    "model.explanations": "Absence ExplainedHit Explanation QueryReading TermMatch",
+    "model.records": "SearchFilter SearchHit",
+    "model.reports": "BucketStats FactText Finding IndexReport MigrationReport Prepared Stats UserMigration",
     "model.summaries": "Section Summaries",
     "service.ports": "Retrieval Scored",
 }

@@ -18,17 +18,7 @@ from deermem.memory import Memory
 from deermem.migrate.place import UserPlace
 from deermem.migrate.run import MigrationStep
 from deermem.model.changes import Commit
-from deermem.model.records import (
-    BucketStats,
-    Filters,
-    Finding,
-    IndexReport,
-    MigrationReport,
-    Prepared,
-    SearchHit,
-    Stats,
-    UserMigration,
-)
+from deermem.model.records import Filters, SearchHit
 from deermem.model.scope import Scope, normalize_agent
 from deermem.service.user import UserContext
 from deermem.service.view import UserView
@@ -37,6 +27,7 @@ from deermem.store.folding import refuse_folded
 from deermem.store.layout import Layout, UserPaths, check_root
 
 if TYPE_CHECKING:
+    from deermem.model.reports import BucketStats, Finding, IndexReport, MigrationReport, Prepared, Stats, UserMigration
     from deermem.policy.prompt_block import Budget
     from deermem.service.ports import RetrievalFactory
     from deermem.service.retrieval import AdapterRetrieval
@@ -214,6 +205,7 @@ class DeerMem:
 
     def stats(self, user_id: str | None = None) -> Stats:
         """How much there is, of one user or of all."""
+        from deermem.model.reports import Stats
         from deermem.service.upkeep import bucket_stats
 
         buckets: list[BucketStats] = []
@@ -254,6 +246,7 @@ class DeerMem:
 
     def reindex(self, user_id: str | None = None) -> IndexReport:
         """Builds the index again from the files, of one user or of all; files that can't be read are counted."""
+        from deermem.model.reports import IndexReport
         from deermem.service.upkeep import reindex
 
         reports = [reindex(user) for _, user in self._each(user_id)]
@@ -282,6 +275,7 @@ class DeerMem:
         `progress` is called after each user. A dry run checks everything and writes nothing.
         """
         from deermem.migrate.users import migrate_user
+        from deermem.model.reports import MigrationReport
 
         results = []
         chosen = self._folders() if user_ids is None else [(user_id, user_id) for user_id in user_ids]

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 from deermem.errors import InvalidInput
 from deermem.model.changes import Amend, ChangeSet, Commit, Delete, Expected, Upsert
 from deermem.model.fact import DEFAULT_CATEGORY, DEFAULT_CONFIDENCE, Draft, Fact, Source, check_id
-from deermem.model.records import Explanation, FactText, Filters, SearchHit
+from deermem.model.records import Filters, SearchHit
 from deermem.model.scope import Scope
 from deermem.model.summaries import Summaries
 from deermem.model.values import JsonObject, JsonValue
 
 if TYPE_CHECKING:
+    from deermem.model.explanations import Explanation
+    from deermem.model.reports import FactText
     from deermem.policy.prompt_block import Budget
     from deermem.service.user import UserContext
 

@@ -18,7 +18,7 @@ from deermem.model.values import JsonObject, JsonValue
 
 if TYPE_CHECKING:
     from deermem.model.changes import Commit
-    from deermem.model.records import UserMigration
+    from deermem.model.reports import UserMigration
 
 
 @click.command("clear", cls=Command)

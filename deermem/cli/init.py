@@ -10,7 +10,7 @@ from deermem.cli.invocation import Command, Invocation, pass_invocation
 from deermem.cli.output import emit, record_object, say
 
 if TYPE_CHECKING:
-    from deermem.model.records import Prepared
+    from deermem.model.reports import Prepared
 
 
 @click.command("init", cls=Command)

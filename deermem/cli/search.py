@@ -14,7 +14,8 @@ from deermem.cli.invocation import Command, Invocation, pass_invocation
 from deermem.cli.output import count, emit, note, say, table
 
 if TYPE_CHECKING:
-    from deermem.model.records import Absence, ExplainedHit, Explanation, QueryReading, SearchHit
+    from deermem.model.explanations import Absence, ExplainedHit, Explanation, QueryReading
+    from deermem.model.records import SearchHit
 
 _FORMS: Final = {
     "words": "any of these words",

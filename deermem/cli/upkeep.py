@@ -12,7 +12,7 @@ from deermem.cli.invocation import Command, Invocation, pass_invocation
 from deermem.cli.output import count, emit, one_line, record_object, say, table
 
 if TYPE_CHECKING:
-    from deermem.model.records import Finding, IndexReport, Stats
+    from deermem.model.reports import Finding, IndexReport, Stats
 
 
 @click.command("reindex", cls=Command)

@@ -10,7 +10,7 @@ from deermem.index.query import Query, Term, TermKind, items_of
 from deermem.index.structure import Operand
 from deermem.index.tokens import is_run, scan
 from deermem.index.words import ENGLISH, stop_marks
-from deermem.model.records import QueryReading, TermWord
+from deermem.model.explanations import QueryReading, TermWord
 
 _NAMES: Final[dict[TermKind, TermWord]] = {
     "token": "word",

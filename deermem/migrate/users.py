@@ -5,7 +5,7 @@ from __future__ import annotations
 from deermem.errors import DeerMemError
 from deermem.migrate.plan import describe
 from deermem.migrate.run import MigrationStep
-from deermem.model.records import UserMigration
+from deermem.model.reports import UserMigration
 from deermem.model.scope import DEFAULT_AGENT
 from deermem.store.lock import HeldLock, user_lock
 from deermem.store.recovery import recover

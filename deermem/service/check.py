@@ -9,7 +9,7 @@ from typing import Final
 
 from deermem.errors import Corruption, DeerMemError, StoreUnavailable
 from deermem.index.rows import Row
-from deermem.model.records import Finding
+from deermem.model.reports import Finding
 from deermem.service.locate import canonical
 from deermem.service.orphans import orphans
 from deermem.service.read import is_sealed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deermem.model.records import Finding
+from deermem.model.reports import Finding
 from deermem.service.check import in_order, passed_over
 from deermem.store.layout import Layout
 from deermem.store.network import unsafe_file_system

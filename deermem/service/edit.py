@@ -11,7 +11,7 @@ from deermem.format.emit import entry
 from deermem.format.problems import FormatError
 from deermem.model.changes import ABSENT, Expected
 from deermem.model.fact import Draft, Fact, Source
-from deermem.model.records import FactText
+from deermem.model.reports import FactText
 from deermem.service.apply import checked_draft
 from deermem.service.capacity import keep_cap
 from deermem.service.commit import Decision, Write, commit

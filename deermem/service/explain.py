@@ -11,15 +11,9 @@ from deermem.index.expression import holds
 from deermem.index.query import Form, Query
 from deermem.index.rows import Row
 from deermem.index.search import Explained, body_of, failed_filters
+from deermem.model.explanations import Absence, AbsenceReason, ExplainedHit, Explanation, TermMatch
 from deermem.model.fact import Fact
-from deermem.model.records import (
-    Absence,
-    AbsenceReason,
-    ExplainedHit,
-    Explanation,
-    SearchFilter,
-    TermMatch,
-)
+from deermem.model.records import SearchFilter
 from deermem.service.recall import Answer, Match, Question, answered, asked, counted, hit
 from deermem.service.retrieval import ExplainingRetrieval
 from deermem.service.user import UserContext

@@ -34,9 +34,7 @@ class Known:
         key = content_key(content)
         paths = self._ask(lambda catalogue: catalogue.by_content(self.agent, key))
         if paths is None:
-            paths = [
-                row.path for row in self._swept().all_rows() if row.fact and content_key(row.fact.content) == key
-            ]
+            paths = [row.path for row in self._swept().all_rows() if row.fact and content_key(row.fact.content) == key]
         for path in sorted(paths):
             found = read_path(self._user, self.agent, path)
             if not isinstance(found, Found) or found.fact.expired_by(self._user.clock()):

@@ -12,7 +12,7 @@ from deermem.errors import DeerMemError, InvalidInput
 from deermem.format import markdown
 from deermem.format.split import split
 from deermem.index.rows import Row
-from deermem.model.records import Finding
+from deermem.model.reports import Finding
 from deermem.service.check import check, in_order
 from deermem.service.commit import Decision, Write, commit
 from deermem.service.locate import Found, canonical, read_path

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from deermem.errors import StoreUnavailable
-from deermem.model.records import Prepared
+from deermem.model.reports import Prepared
 from deermem.store.files import Files
 from deermem.store.transaction import make_parents
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deermem.model.records import BucketStats, IndexReport
+from deermem.model.reports import BucketStats, IndexReport
 from deermem.service.snapshot import Snapshot
 from deermem.service.user import UserContext
 
