@@ -54,12 +54,15 @@ class Currency:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What changed in the catalogue since a revision of it: `count` rows are there in all for that agent."""
+    """What changed in the catalogue since a revision of it: `count` rows are there in all for that agent.
+
+    None where nothing was written since: counting costs as much as there are rows.
+    """
 
     identity: str
     rev: int
     rows: tuple[Row, ...]
-    count: int
+    count: int | None
 
 
 class Catalogue:
@@ -103,10 +106,11 @@ class Catalogue:
         try:
             identity, rev = self.identity(), self._rev()
             rows: list[Row] = []
+            count = None
             if rev > since:
                 found = connection.execute(f"SELECT {LOAD} FROM files WHERE agent = ? AND rev > ?", (agent, since))
                 rows = [from_sql(agent, values) for values in found]
-            count = int(self._one("SELECT count(*) FROM files WHERE agent = ?", (agent,)))
+                count = int(self._one("SELECT count(*) FROM files WHERE agent = ?", (agent,)))
         except (ValueError, KeyError, TypeError) as error:
             raise sqlite3.DatabaseError(f"a row can't be read: {error}") from error
         finally:
@@ -277,7 +281,7 @@ class _Known(NamedTuple):
         """Whether only the signature may differ."""
         # What a hand-made file leaves unsaid comes from its times, which may differ where its text does not.
         sound = row.problem is None and row.complete and not self.has_problem
-        return sound and self.hash == row.hash and bool(self.has_words) == (row.fact is not None)
+        return sound and self.hash == row.hash and bool(self.has_words) == (row.kept is not None)
 
 
 def _words_of(fact: Fact | None) -> tuple[str, int]:

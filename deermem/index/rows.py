@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,21 +20,23 @@ SqlValue: TypeAlias = str | int | float | bytes | None
 _EDITED: Final = 1
 _DIGEST: Final = 2
 _COMPLETE: Final = 4
+_MARKS: Final = 7
 _BEYOND: Final = 1 << 63
 
 COLUMNS: Final = (
     "agent, path, dev, ino, size, mtime_ns, ctime_ns, looked_ns, hash, flags, fact_id, content_key, category, "
     "confidence, created, updated, thread, topics, expires, fact, problem"
 )
-LOAD: Final = "path, dev, ino, size, mtime_ns, ctime_ns, looked_ns, hash, flags, fact, problem"
+LOAD: Final = "path, dev, ino, size, mtime_ns, ctime_ns, looked_ns, hash, flags, fact_id, fact, problem"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """What is known of one file. `path` is below the agent's `facts/`.
 
-    One of `fact` and `problem` is set; both while a half-written file still serves what it said before it was
-    seen broken, at `broken_at`.
+    One of `fact` and `problem` is there; both while a half-written file still serves what it said before it was
+    seen broken, at `broken_at`. A fact that comes from the catalogue is built when it is first asked for: a search
+    in a new process needs ten of ten thousand.
     """
 
     agent: str
@@ -41,12 +44,41 @@ class Row:
     stamp: Stamp
     looked_ns: int
     hash: bytes
-    fact: Fact | None
+    kept: Fact | Stored | None
     problem: Problem | None = None
     edited: bool = False
     has_digest: bool = False
     complete: bool = False
     broken_at: datetime | None = None
+
+    @property
+    def fact(self) -> Fact | None:
+        """What the file says, None where it can't be served."""
+        return self.kept.fact if isinstance(self.kept, Stored) else self.kept
+
+    @property
+    def fact_id(self) -> str | None:
+        """The fact's id, without building the fact."""
+        return self.kept.id if self.kept is not None else None
+
+
+class Stored:
+    """A fact as the catalogue has it."""
+
+    __slots__ = ("_fact", "_said", "id")
+
+    def __init__(self, fact_id: str, said: str) -> None:
+        self.id = fact_id
+        self._said = said
+        self._fact: Fact | None = None
+
+    @property
+    def fact(self) -> Fact:
+        """The fact itself, the same object each time."""
+        if self._fact is None:
+            self._fact = _load(json.loads(self._said))
+            self._said = ""
+        return self._fact
 
 
 def sql_path(path: str) -> str | bytes:
@@ -70,11 +102,12 @@ def sql_stamp(row: Row) -> tuple[int, ...]:
 
 def to_sql(row: Row) -> tuple[SqlValue, ...]:
     """The values of COLUMNS."""
-    flags = _EDITED * row.edited | _DIGEST * row.has_digest | _COMPLETE * row.complete
-    head = (row.agent, sql_path(row.path), *sql_stamp(row), row.looked_ns, row.hash, flags)
-    if row.fact is None:
-        return (*head, None, None, None, None, None, None, None, None, None, None, _dump_problem(row))
     fact = row.fact
+    said = json.dumps(_dump(fact), ensure_ascii=False) if fact is not None else ""
+    flags = _EDITED * row.edited | _DIGEST * row.has_digest | _COMPLETE * row.complete | _checksum(said)
+    head = (row.agent, sql_path(row.path), *sql_stamp(row), row.looked_ns, row.hash, flags)
+    if fact is None:
+        return (*head, None, None, None, None, None, None, None, None, None, None, _dump_problem(row))
     return (
         *head,
         fact.id,
@@ -86,7 +119,7 @@ def to_sql(row: Row) -> tuple[SqlValue, ...]:
         fact.source.thread_id,
         json.dumps(fact.topics, ensure_ascii=False) if fact.topics else "[]",
         fact.expires_at.timestamp() if fact.expires_at else None,
-        json.dumps(_dump(fact), ensure_ascii=False),
+        said,
         _dump_problem(row),
     )
 
@@ -101,7 +134,9 @@ def _dump_problem(row: Row) -> str | None:
 
 def from_sql(agent: str, values: tuple[Any, ...]) -> Row:
     """From the values of LOAD; raises ValueError, KeyError or TypeError for a row that nobody here wrote."""
-    path, dev, ino, size, mtime, ctime, looked, digest, flags, fact, problem = values
+    path, dev, ino, size, mtime, ctime, looked, digest, flags, fact_id, fact, problem = values
+    if fact is not None and (flags & ~_MARKS) != _checksum(fact):
+        raise ValueError("a fact was damaged")
     said = json.loads(problem) if problem is not None else None
     return Row(
         agent,
@@ -109,13 +144,18 @@ def from_sql(agent: str, values: tuple[Any, ...]) -> Row:
         (dev, ino, size, mtime, ctime),
         looked,
         digest,
-        _load(json.loads(fact)) if fact is not None else None,
+        Stored(fact_id, fact) if fact is not None else None,
         Problem(code=said[0], message=said[1], line=said[2], hint=said[3]) if said else None,
         bool(flags & _EDITED),
         bool(flags & _DIGEST),
         bool(flags & _COMPLETE),
         _moment(said[4]) if said and said[4] is not None else None,
     )
+
+
+def _checksum(said: str) -> int:
+    """Above the marks in `flags`: a damaged text is noticed when it is loaded, not when it is built."""
+    return zlib.crc32(said.encode(errors="surrogatepass")) << 3 if said else 0
 
 
 class _Said(TypedDict):

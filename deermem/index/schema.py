@@ -16,7 +16,7 @@ from typing import Final
 
 from deermem.index.tokens import FTS_TOKENIZE, TOKENIZER
 
-SCHEMA: Final = "2"
+SCHEMA: Final = "3"
 VERSION: Final = f"{SCHEMA}/{TOKENIZER}"
 BUSY_SECONDS: Final = 2.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from deermem.index.query import Query, Term
@@ -51,8 +52,7 @@ def _marks(line: str, terms: tuple[Term, ...]) -> list[_Mark]:
     longer = tuple(start for start in starts if start not in singles)
     marks: list[_Mark] = []
     for chunk in _CHUNK.finditer(line):
-        found = scan(chunk.group())
-        whole = next((compound for compound in found.compounds if compound in tokens), None)
+        whole = next((compound for compound in _compounds(chunk.group()) if compound in tokens), None)
         if whole is not None:
             core = chunk.group().strip(".,;:!?\"'()[]{}<>|*`")
             at = chunk.start() + chunk.group().index(core)
@@ -72,12 +72,28 @@ def _word_marks(chunk: str, offset: int, wanted: tuple[set[str], set[str], tuple
 
 def _part_marks(text: str, at: int, wanted: tuple[set[str], set[str], tuple[str, ...]]) -> list[_Mark]:
     tokens, _, starts = wanted
-    words = scan(text).words
-    if len(words) != 1 or is_run(words[0]):
+    words, token = _word(text)
+    if not token:
         return _run_marks(text, at, wanted) if words else []
-    token = stream(words)[0]
     found = token in tokens or (bool(starts) and words[0].startswith(starts))
     return [_Mark(at, at + len(text), token)] if found else []
+
+
+@lru_cache(maxsize=8192)
+def _compounds(chunk: str) -> tuple[str, ...]:
+    return tuple(scan(chunk).compounds)
+
+
+@lru_cache(maxsize=8192)
+def _word(text: str) -> tuple[tuple[str, ...], str]:
+    """The words of a text, and the token where it is one word of a spaced script. Facts repeat their words."""
+    words = tuple(scan(text).words)
+    return words, stream(words)[0] if len(words) == 1 and not is_run(words[0]) else ""
+
+
+@lru_cache(maxsize=8192)
+def _folded(character: str) -> str:
+    return "".join(scan(character).words)
 
 
 def _script_parts(text: str) -> list[tuple[int, int, str]]:
@@ -92,6 +108,7 @@ def _script_parts(text: str) -> list[tuple[int, int, str]]:
     return parts
 
 
+@lru_cache(maxsize=8192)
 def _in_run(character: str) -> bool:
     words = scan(character).words if character >= "\u0e01" else ()
     return bool(words) and is_run(words[0])
@@ -100,7 +117,7 @@ def _in_run(character: str) -> bool:
 def _run_marks(text: str, offset: int, wanted: tuple[set[str], set[str], tuple[str, ...]]) -> list[_Mark]:
     """Marks of pairs; single characters only where they are all that was asked for."""
     tokens, singles, _ = wanted
-    folded = ["".join(scan(character).words) for character in text]
+    folded = [_folded(character) for character in text]
     line = "".join(folded)
     if len(line) != len(text):
         hit = next((pair for pair in pairs(line) if pair in tokens), None)

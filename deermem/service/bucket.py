@@ -70,7 +70,7 @@ def row_of(state: FileState, old: Row | None, scope: Scope, clock: Clock, hints:
         return Row(scope.agent, state.path, stamp, state.looked_ns, b"", None, state.problem)
     digest = hashlib.sha256(state.data).digest()
     # What a hand-made file leaves unsaid comes from its times, which may differ where its text does not.
-    if old is not None and old.hash == digest and (old.fact is None or old.complete or old.stamp[3] == stamp[3]):
+    if old is not None and old.hash == digest and (old.kept is None or old.complete or old.stamp[3] == stamp[3]):
         return replace(old, stamp=stamp, looked_ns=state.looked_ns)
     parsed, problem = hints.get(digest), None
     if parsed is None:
@@ -93,10 +93,10 @@ def row_of(state: FileState, old: Row | None, scope: Scope, clock: Clock, hints:
 
 def _with_last_good(broken: Row, old: Row | None, now: datetime) -> Row:
     """A half-written file keeps serving what it said before, for a minute at most; an emptied one never."""
-    if old is None or old.fact is None or broken.problem is None or broken.problem.code in _NEVER_LAST_GOOD:
+    if old is None or old.kept is None or broken.problem is None or broken.problem.code in _NEVER_LAST_GOOD:
         return broken
     # Broken while nobody looked: a file that has lain so for longer is no save under way.
     if old.broken_at is None and broken.looked_ns - broken.stamp[4] > LAST_GOOD_SECONDS * 1_000_000_000:
         return broken
-    row = replace(broken, fact=old.fact, broken_at=old.broken_at or now)
+    row = replace(broken, kept=old.kept, broken_at=old.broken_at or now)
     return row if is_still_good(row, now) else broken

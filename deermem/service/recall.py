@@ -37,7 +37,7 @@ class Question:
     @property
     def size(self) -> int:
         """How many facts there are to search."""
-        return sum(len(bucket.facts) for bucket in self.seen.values())
+        return sum(len(bucket.rows) for bucket in self.seen.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,9 @@ def hit(match: Match, kind: MatchKind, query: Query) -> SearchHit:
 
 
 def _synced(question: Question, retrieval: Retrieval) -> bool:
-    return all(retrieval.sync(agent, bucket.facts) for agent, bucket in question.seen.items())
+    # The view has stored what the built-in index needs: no fact has to be built for it.
+    built_in = isinstance(retrieval, Fts5Retrieval)
+    return all(retrieval.sync(agent, () if built_in else bucket.facts) for agent, bucket in question.seen.items())
 
 
 def _found(question: Question, retrieval: Retrieval, top_k: int) -> list[Match] | None:

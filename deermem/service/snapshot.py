@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 
 from deermem.format.paths import fact_path, facts_folder
 from deermem.index.rows import Row
 from deermem.model.fact import Fact
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """One bucket at one moment.
 
@@ -19,10 +21,15 @@ class Snapshot:
     `unreadable` are the files that can't be read now; one that was half-written a moment ago is in `rows` too.
     """
 
-    facts: tuple[Fact, ...]
     rows: Mapping[str, Row]
     shadowed: tuple[Row, ...] = ()
     unreadable: tuple[Row, ...] = ()
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """Every fact that is served, by id."""
+        found = (row.fact for row in self.rows.values())
+        return tuple(sorted((fact for fact in found if fact is not None), key=attrgetter("id")))
 
     def row(self, fact_id: str) -> Row | None:
         """The file that speaks for an id."""
@@ -30,7 +37,7 @@ class Snapshot:
 
     def all_rows(self) -> list[Row]:
         """Every file once."""
-        broken = [row for row in self.unreadable if row.fact is None]
+        broken = [row for row in self.unreadable if row.kept is None]
         return [*self.rows.values(), *self.shadowed, *broken]
 
     def token_parts(self) -> Iterable[bytes]:
@@ -47,9 +54,9 @@ def resolve(rows: Iterable[Row]) -> Snapshot:
     for row in rows:
         if row.problem is not None:
             unreadable.append(row)
-        if row.fact is None:
+        if row.fact_id is None:
             continue
-        key = row.fact.id.lower()
+        key = row.fact_id.lower()
         other = speakers.get(key)
         if other is None:
             speakers[key] = row
@@ -57,13 +64,11 @@ def resolve(rows: Iterable[Row]) -> Snapshot:
             first, second = sorted((other, row), key=_precedence)
             speakers[key] = first
             shadowed.append(second)
-    facts = tuple(sorted((row.fact for row in speakers.values() if row.fact is not None), key=lambda fact: fact.id))
-    return Snapshot(facts, speakers, tuple(shadowed), tuple(unreadable))
+    return Snapshot(speakers, tuple(shadowed), tuple(unreadable))
 
 
 def _precedence(row: Row) -> tuple[bool, bool, str]:
-    assert row.fact is not None
-    fact_id = row.fact.id
+    fact_id = row.fact_id or ""
     stem = row.path.rpartition("/")[2].removesuffix(".md")
     return not is_canonical(row.agent, row.path, fact_id), stem != fact_id, row.path
 

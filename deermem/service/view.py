@@ -160,7 +160,7 @@ class UserView:
         except OSError:
             # What is refused now may be granted later, without an event.
             self._unwatch(bucket)
-            return row.fact is None
+            return row.kept is None
         if status is None:
             return True
         stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -187,7 +187,7 @@ class UserView:
         if row.broken_at is not None:
             bucket.broken.add(path)
         bucket.gone.discard(path)
-        if old is None or row.hash != old.hash or row.problem != old.problem or row.fact is not old.fact:
+        if old is None or row.hash != old.hash or row.problem != old.problem or row.kept is not old.kept:
             bucket.snapshot = None
             bucket.unstored.add(path)
         elif row.stamp != old.stamp or (is_settled(row) and not is_settled(old)):
@@ -213,7 +213,7 @@ class UserView:
             if row is None or row.broken_at is None:
                 bucket.broken.discard(path)
             elif not is_still_good(row, self.clock()):
-                bucket.rows[path] = replace(row, fact=None, broken_at=None)
+                bucket.rows[path] = replace(row, kept=None, broken_at=None)
                 bucket.unstored.add(path)
                 bucket.snapshot = None
 
@@ -261,7 +261,7 @@ class UserView:
         for row in pulled.rows:
             self._adopt(bucket, row)
         stored = len(bucket.rows) - len(bucket.unstored) + len(bucket.gone)
-        if stored != pulled.count:
+        if pulled.count is not None and stored != pulled.count:
             self._recount(agent, bucket)
         return bool(pulled.rows)
 

@@ -160,7 +160,7 @@ def seen_but_not_flushed(place: Path, seeds: int) -> None:
 
 
 def test_a_seal_that_was_seen_but_not_flushed(place: Path) -> None:
-    seen_but_not_flushed(place, 2)
+    seen_but_not_flushed(place, 1)
 
 
 class Dying(FaultyFiles):
