@@ -12,7 +12,6 @@ from scenes import Scene, state
 
 from deermem.errors import DeerMemError, StoreUnavailable
 
-
 CORE = ("create", "update", "delete", "six", "summaries", "migrate")
 
 
