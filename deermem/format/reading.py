@@ -9,7 +9,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from deermem.format import canonical, fields, frontmatter
+from deermem.format import canonical, exact, fields, frontmatter
 from deermem.format.body import Body, read_body
 from deermem.format.digest import effective_revision, parse_digest, text_hash
 from deermem.format.keys import NULLABLE, REQUIRED, Fields
@@ -60,6 +60,8 @@ def decode(data: bytes, *, stem: str, when: datetime) -> Parsed:
     Raises FormatError naming line and mend for whatever can't be read safely.
     """
     text = _text(data)
+    if (known := _exact(text, data)) is not None:
+        return known
     document = _canonical(text, data) or general_document(text)
     body = _read_body(document, text)
     try:
@@ -67,6 +69,18 @@ def decode(data: bytes, *, stem: str, when: datetime) -> Parsed:
     except fields.FieldError as error:
         line = _line_of(text, error.key)
         raise FormatError(error.code, error.message, line=line, hint=error.hint) from None
+
+
+def _exact(text: str, data: bytes) -> Parsed | None:
+    try:
+        found = exact.read(text, data)
+    except FormatError:
+        # The slower way says where.
+        return None
+    if found is None:
+        return None
+    fact, edited, headed = found
+    return Parsed(fact=fact, edited=edited, has_digest=True, complete=headed)
 
 
 def _text(data: bytes) -> str:

@@ -210,5 +210,9 @@ def derive_title(content: str) -> str:
 
 def content_key(content: str) -> bytes:
     """What makes two contents duplicates: white space folded, case folded, NFC; 16 bytes."""
-    folded = " ".join(unicodedata.normalize("NFC", content).split()).casefold()
-    return hashlib.sha256(unicodedata.normalize("NFC", folded).encode()).digest()[:16]
+    if content.isascii():
+        folded = " ".join(content.split()).lower()
+    else:
+        cased = " ".join(unicodedata.normalize("NFC", content).split()).casefold()
+        folded = unicodedata.normalize("NFC", cased)
+    return hashlib.sha256(folded.encode()).digest()[:16]

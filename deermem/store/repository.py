@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Final
 
 from deermem.format import markdown
@@ -160,7 +159,7 @@ def parse(data: bytes, path: str, scope: Scope, *, modified_ns: int) -> tuple[Pa
     """What the bytes of one fact file say, or why they are not served."""
     when = datetime.fromtimestamp(min(max(0, modified_ns // 1_000_000_000), _YEAR_9999), UTC)
     try:
-        parsed = markdown.decode(data, stem=PurePosixPath(path).stem, when=when)
+        parsed = markdown.decode(data, stem=path.rpartition("/")[2].removesuffix(SUFFIX), when=when)
     except FormatError as error:
         return None, error.problem
     fact = parsed.fact

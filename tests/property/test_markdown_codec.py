@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from deermem.format import canonical, frontmatter
+from deermem.format import canonical, exact, frontmatter, reading
 from deermem.format.markdown import decode, encode
 from deermem.format.problems import FormatError
 from deermem.model.fact import CATEGORIES, SOURCE_TYPES, Fact, Source, check_content, derive_title, normalize_content
@@ -192,6 +193,56 @@ def test_the_fast_reader_takes_what_engines_write() -> None:
         id="a", content="c", title="t", topics=("b", "c d"), created_at=WHEN, updated_at=WHEN, extra={"mood": "fine"}
     )
     assert agree(encode(fact).decode().split("\n---\n", 1)[0][4:] + "\n")
+
+
+def agrees_exactly(data: bytes) -> bool:
+    """Whether the one-pattern reader takes a file; where it does, the general reader must say the same."""
+    try:
+        text = data.decode()
+        taken = exact.read(text, data)
+    except (UnicodeDecodeError, FormatError):
+        return False
+    if taken is None:
+        return False
+    document = reading.general_document(text)
+    general = reading._parsed(data, document, reading._read_body(document, text), "stem", WHEN)
+    assert taken == (general.fact, general.edited, general.complete)
+    assert general.has_digest
+    return True
+
+
+@settings(max_examples=SCALE * 2)
+@given(facts(), st.data())
+def test_the_one_pattern_reader_agrees_with_the_general_one(fact: Fact, data: st.DataObject) -> None:
+    plain = replace(fact, topics=(), extra={}, category="goal", source=Source("conversation", "thread-7"))
+    text = encode(plain).decode()
+    agrees_exactly(text.encode())
+    at = data.draw(st.integers(0, min(len(text) - 1, 500)))
+    piece = data.draw(st.one_of(st.sampled_from(SCALARS), st.text(clean, max_size=3)))
+    agrees_exactly((text[:at] + piece + text[at + data.draw(st.integers(0, 3)) :]).encode())
+
+
+@settings(max_examples=SCALE * 2)
+@given(st.data())
+def test_the_one_pattern_reader_agrees_on_odd_values(data: st.DataObject) -> None:
+    value = st.one_of(st.sampled_from([*SCALARS, "", "Null", "a'b", "x@y.z", "é", "a  b "]), texts)
+    odd = {name: data.draw(value) for name in ("id", "type", "thread", "created", "user", "agent")}
+    quote = {name: data.draw(st.booleans()) for name in odd}
+    said = {name: f"'{text}'" if quote[name] else text for name, text in odd.items()}
+    number = data.draw(st.sampled_from(["0.9", "1", "1.0", "0", "0.", "1.5", ".5", "-0"]))
+    agrees_exactly(
+        f"---\nid: {said['id']}\nschemaVersion: 2\ncategory: goal\nconfidence: {number}\nstatus: active\ntopics: []\n"
+        f"source:\n  type: {said['type']}\n  threadId: {said['thread']}\nrevision: 3\n"
+        f"createdAt: {data.draw(st.sampled_from(['2026-01-02T03:04:05Z', '2026-13-02T03:04:05Z', odd['created']]))!r}\n"
+        f"updatedAt: '2026-01-02T03:04:05.000001Z'\nuser_id: {said['user']}\nagent_name: {said['agent']}\n"
+        "digest: 3-0123456789abcdef\n---\n\n# Title\n\nContent.\n".encode()
+    )
+
+
+@pytest.mark.parametrize("user", [None, "alice", "bob@example.com", "null"])
+def test_the_one_pattern_reader_takes_what_this_engine_writes(user: str | None) -> None:
+    fact = Fact(id="fact_1", content="c", title="t", created_at=WHEN, updated_at=WHEN, user_id=user, agent_name="coder")
+    assert agrees_exactly(encode(fact))
 
 
 @settings(max_examples=SCALE * 2)
