@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Unpack
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from deermem.policy.prompt_block import Budget
     from deermem.service.ports import RetrievalFactory
     from deermem.service.retrieval import AdapterRetrieval
+    from deermem.watch import Watcher
 
 _OPEN_USERS: Final = 64
 _engines: weakref.WeakSet[DeerMem] = weakref.WeakSet()
@@ -66,6 +68,7 @@ class DeerMem:
         self._clock = clock
         self._lock = threading.Lock()
         self._contexts: OrderedDict[str | None, UserContext] = OrderedDict()
+        self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         self._closed = False
         self._factory = self._adapter_factory()
         _engines.add(self)
@@ -79,7 +82,9 @@ class DeerMem:
         self.close()
 
     def close(self) -> None:
-        """Closes every index; nothing that was returned is lost without it."""
+        """Closes every index and ends every watcher; nothing that was returned is lost without it."""
+        for watcher in list(self._watchers):
+            watcher.close()
         with self._lock:
             self._closed = True
             contexts, self._contexts = self._contexts, OrderedDict()
@@ -91,6 +96,7 @@ class DeerMem:
         """In a forked child: the parent's connections and locks stay the parent's."""
         _inherited.append(self._contexts)
         self._contexts = OrderedDict()
+        self._watchers = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def context(self, user_id: str | None) -> UserContext:
@@ -263,6 +269,35 @@ class DeerMem:
 
         whole = [warm(user) for _, user in self._each(None)]
         return all(whole)
+
+    def watch(self) -> Watcher:
+        """Follows the files of all users: keeps indexes warm and tells who subscribes; close it, or use `with`.
+
+        Reads are right without it. Raises InvalidInput where the `watch` extra isn't installed.
+        """
+        from deermem.watch import Store, Watcher
+
+        watcher = Watcher(Store(self._layout, self._visit, rootless=not self.settings.strict_user_scope))
+        watcher.start()
+        self._watchers.add(watcher)
+        return watcher
+
+    @contextmanager
+    def _visit(self, folder: str | None) -> Iterator[UserContext]:
+        """A user by its folder's name: as it is open already, else for this time only, so that nobody is displaced."""
+        place = self._layout.user(folder).folder
+        with self._lock:
+            if self._closed:
+                raise DeerMemError("the engine is closed", hint="open a new one")
+            found = next((user for user in self._contexts.values() if user.paths.folder == place), None)
+        if found is not None:
+            yield found
+            return
+        user = self._open(folder)
+        try:
+            yield user
+        finally:
+            user.close()
 
     def migrate(
         self,

@@ -14,6 +14,7 @@ TYPED_LAYERS = ("model/", "policy/", "service/")
 MAY_CATCH_ALL = {
     "cli/main.py": "the last line of defence: an unforeseen error becomes one line and an exit code",
     "service/commit.py": "the index is told of a commit that is already on disk",
+    "watch/watcher.py": "a listener that fails, or a sweep, must not end the watcher",
     "service/retrieval.py": "a search that can't use its adapter falls back to the files",
 }
 
