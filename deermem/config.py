@@ -12,7 +12,9 @@ from typing import Final, Literal
 from deermem.errors import InvalidInput
 
 ROOT_VARIABLE: Final = "DEERMEM_DATA_DIR"
+MAX_FACTS_VARIABLE: Final = "DEERMEM_MAX_FACTS"
 _FACTORY_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,6}")
 _MANIFEST_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\.json")
 _log = logging.getLogger("deermem")
 
@@ -52,7 +54,7 @@ class Settings:
                 raise InvalidInput(f"setting {name} is {value!r}", hint=f"give a number from {low:g} to {high:g}")
         if isinstance(self.max_facts, bool) or not isinstance(self.max_facts, int):
             raise InvalidInput(f"setting max_facts is {self.max_facts!r}", hint="give a whole number")
-        if self.max_facts != 0 and not 10 <= self.max_facts <= 100_000:
+        if not _is_cap(self.max_facts):
             raise InvalidInput(f"setting max_facts is {self.max_facts}", hint="give 0 (no limit) or 10 to 100000")
         if not _MANIFEST_NAME.fullmatch(self.manifest_filename):
             raise InvalidInput(
@@ -77,10 +79,29 @@ class Settings:
         kept = {key: value for key, value in given.items() if key in known and value is not None}
         return cls(**kept)  # type: ignore[arg-type]
 
+    @classmethod
+    def from_environment(cls, **given: object) -> Settings:
+        """The settings that are given, as `from_mapping` takes them; $DEERMEM_MAX_FACTS where `max_facts` is not.
+
+        The command line's way. Raises InvalidInput that names the variable. $DEERMEM_DATA_DIR counts with or
+        without it.
+        """
+        word = os.environ.get(MAX_FACTS_VARIABLE, "").strip()
+        if word and given.get("max_facts") is None:
+            if not (_WHOLE_NUMBER.fullmatch(word) and _is_cap(int(word))):
+                hint = "give 0 (no limit) or a whole number from 10 to 100000, or unset it"
+                raise InvalidInput(f"${MAX_FACTS_VARIABLE} is {word!r:.60}", hint=hint)
+            given["max_facts"] = int(word)
+        return cls.from_mapping(given)
+
     def resolved_root(self) -> str:
         """The absolute root folder; it need not exist."""
         chosen = self.root or os.environ.get(ROOT_VARIABLE) or os.path.join("~", ".deermem")
         return os.path.abspath(os.path.expanduser(chosen))
+
+
+def _is_cap(number: int) -> bool:
+    return number == 0 or 10 <= number <= 100_000
 
 
 def _names_a_factory(name: object) -> bool:

@@ -287,8 +287,6 @@ class DeerMem:
         """A user by its folder's name: as it is open already, else for this time only, so that nobody is displaced."""
         place = self._layout.user(folder).folder
         with self._lock:
-            if self._closed:
-                raise DeerMemError("the engine is closed", hint="open a new one")
             found = next((user for user in self._contexts.values() if user.paths.folder == place), None)
         if found is not None:
             yield found

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 class Invocation:
     """Filled while the options are parsed.
 
-    `root` None is the default root, `user` None the no-user root; `index_root` None keeps the index in the store.
+    `root` None is the default root, `user` None the no-user root; `index_root` None keeps the index in the store,
+    `max_facts` None is the environment's cap or else the default one.
     """
 
     root: str | None = None
     index_root: str | None = None
+    max_facts: int | None = None
     user: str | None = None
     agent: str | None = None
     json: bool = False
@@ -33,7 +35,8 @@ class Invocation:
         from deermem.config import Settings
         from deermem.engine import DeerMem
 
-        with DeerMem(self.root, Settings(index_root=self.index_root)) as engine:
+        settings = Settings.from_environment(index_root=self.index_root, max_facts=self.max_facts)
+        with DeerMem(self.root, settings) as engine:
             yield engine
 
     @contextmanager
@@ -51,8 +54,8 @@ class Invocation:
 pass_invocation: Final = click.make_pass_decorator(Invocation, ensure=True)
 
 
-def _aim(context: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
-    if not value and value != "":
+def _aim(context: click.Context, parameter: click.Parameter, value: str | int | bool | None) -> None:
+    if value is None or value is False:
         return
     if value == "":
         raise click.BadParameter("it is empty; give a value or leave the option out", context, parameter)
@@ -60,14 +63,23 @@ def _aim(context: click.Context, parameter: click.Parameter, value: str | bool |
     setattr(context.ensure_object(Invocation), parameter.name, value)
 
 
-def _option(name: str, metavar: str | None, text: str) -> click.Option:
+def _option(name: str, metavar: str | None, text: str, kind: type[str | int] = str) -> click.Option:
     flag = metavar is None
-    return click.Option([name], is_flag=flag, metavar=metavar, help=text, expose_value=False, callback=_aim)
+    return click.Option(
+        [name],
+        is_flag=flag,
+        type=bool if flag else kind,
+        metavar=metavar,
+        help=text,
+        expose_value=False,
+        callback=_aim,
+    )
 
 
 _AIM: Final = (
     _option("--root", "DIR", "The store; else $DEERMEM_DATA_DIR, else ~/.deermem."),
     _option("--index-root", "DIR", "Where the search index is kept; else inside the store."),
+    _option("--max-facts", "N", "How many facts an agent may have; 0: no limit; else $DEERMEM_MAX_FACTS or 100.", int),
     _option("--user", "ID", "Whose memory; without it the no-user root."),
     _option("--agent", "NAME", "Which agent's facts; without it the default ones."),
     _option("--json", None, "Print one JSON document and nothing else on standard output."),

@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from deermem.cli import bulk, demo, edit, facts, init, prompt, search, upkeep
+from deermem.cli import bulk, demo, edit, facts, init, prompt, search, upkeep, watch
 from deermem.cli.invocation import Group, Invocation, pass_invocation
 from deermem.cli.output import emit, fact_object, one_line, say, tolerate_any_character
 from deermem.errors import DeerMemError, DuplicateFact, FactConflict
@@ -37,7 +37,7 @@ def program(context: click.Context, invocation: Invocation, version: bool) -> No
     context.exit(2)
 
 
-for _family in (init, facts, search, edit, prompt, bulk, upkeep, demo):
+for _family in (init, facts, search, edit, prompt, bulk, upkeep, watch, demo):
     for _name, _command in _family.COMMANDS.items():
         program.add_command(_command, _name)
 

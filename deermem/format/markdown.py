@@ -51,6 +51,15 @@ def encode_parsed(fact: Fact, *, base: bytes | None = None) -> tuple[bytes, Pars
     return data, parsed
 
 
+def only_heading_changed(data: bytes, fact: Fact) -> bool:
+    """Whether the heading is all that a person changed in this file since an engine wrote it."""
+    old, made = f"\n# {fact.title}".encode(), f"\n# {derive_title(fact.content)}".encode()
+    try:
+        return not decode(data.replace(old, made, 1), stem=fact.id, when=_EPOCH).edited
+    except FormatError:
+        return False
+
+
 def _checked(fact: Fact) -> Fact:
     check_id(fact.id)
     check_confidence(fact.confidence)

@@ -231,8 +231,9 @@ class Catalogue:
 
     def by_id(self, agent: str, fact_id: str) -> list[str]:
         """Paths of the files that carry this id, compared without regard to case."""
-        return self._paths(
-            "SELECT path FROM files WHERE agent = ? AND fact_id = ? COLLATE NOCASE ORDER BY path", (agent, fact_id)
+        # Ordered by SQLite, this would walk all of the agent's rows in path order.
+        return sorted(
+            self._paths("SELECT path FROM files WHERE agent = ? AND fact_id = ? COLLATE NOCASE", (agent, fact_id))
         )
 
     def count(self, agent: str) -> int:
@@ -250,10 +251,8 @@ class Catalogue:
 
     def expired(self, agent: str, now: float) -> list[str]:
         """Paths of the facts that expired by `now` (unix seconds)."""
-        return self._paths(
-            "SELECT path FROM files WHERE agent = ? AND expires IS NOT NULL AND expires <= ? ORDER BY path",
-            (agent, now),
-        )
+        due = "SELECT path FROM files WHERE agent = ? AND expires IS NOT NULL AND expires <= ?"
+        return sorted(self._paths(due, (agent, now)))
 
     # --- small things
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from deermem.index.tokens import FTS_TOKENIZE, TOKENIZER
 
-SCHEMA: Final = "3"
+SCHEMA: Final = "4"
 VERSION: Final = f"{SCHEMA}/{TOKENIZER}"
 BUSY_SECONDS: Final = 2.0
 
@@ -32,7 +32,7 @@ CREATE TABLE files (
   fact TEXT, problem TEXT,
   UNIQUE (agent, path)
 );
-CREATE INDEX files_by_rev ON files (rev);
+CREATE INDEX files_by_rev ON files (agent, rev);
 CREATE INDEX files_by_id ON files (agent, fact_id COLLATE NOCASE);
 CREATE INDEX files_by_content ON files (agent, content_key);
 CREATE INDEX files_by_rank ON files (agent, confidence, created, fact_id);

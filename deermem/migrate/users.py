@@ -14,7 +14,7 @@ from deermem.store.recovery import recover
 def migrate_user(step: MigrationStep, name: str, *, dry_run: bool, lock_timeout: float) -> UserMigration:
     """One user's result; whatever stops a bucket is in `problems`, and leaves the other buckets going on.
 
-    A dry run runs the same checks and writes nothing, not even a lock file.
+    A dry run runs the same checks and writes nothing, not even a lock file; `steps` says what it would do.
     """
     if step.place.folder is not None and step.paths.folder.is_symlink():
         problem = f"{step.paths.folder} is a link, and links are not followed; move it away"
@@ -50,7 +50,7 @@ def _planned(step: MigrationStep, name: str) -> UserMigration:
     except DeerMemError as whole:
         problems = [problem for agent in _buckets(step) if (problem := _problem(step, agent))]
         return UserMigration(user=name, outcome="failed", problems=_unique(problems) or (str(whole),))
-    outcome = UserMigration(user=name, outcome="planned", facts=plan.facts, problems=tuple(describe(plan)))
+    outcome = UserMigration(user=name, outcome="planned", facts=plan.facts, steps=tuple(describe(plan)))
     return outcome if plan.outcome == "migrate" else UserMigration(user=name, outcome="current")
 
 

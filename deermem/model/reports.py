@@ -97,13 +97,17 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMigration:
-    """One user's result. `problems` says why a user stops, one line each; `backups` are absolute paths."""
+    """One user's result.
+
+    `problems` says why a user stops, `steps` what a dry run would do, one line each; `backups` are absolute paths.
+    """
 
     user: str
     outcome: UserOutcome
     facts: int = 0
     backups: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

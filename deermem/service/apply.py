@@ -8,6 +8,7 @@ from datetime import datetime
 
 from deermem.clock import format_timestamp
 from deermem.errors import DuplicateFact, RevisionConflict
+from deermem.format import markdown
 from deermem.model.changes import Amend, ChangeSet, Commit, Delete, Upsert
 from deermem.model.fact import (
     Draft,
@@ -203,7 +204,7 @@ class _Decider:
         return replace(
             fact,
             content=content,
-            title=_title(fact, content),
+            title=_title(found, content),
             category=fact.category if amend.category is None else amend.category,
             confidence=fact.confidence if amend.confidence is None else amend.confidence,
             topics=fact.topics if amend.topics is None else amend.topics,
@@ -224,12 +225,13 @@ def _can_rebase(change: ChangeSet) -> bool:
     return all(item.expected is not None for item in (*change.upserts, *change.deletes))
 
 
-def _over(old: Fact, draft: Fact) -> Fact:
+def _over(found: Found, draft: Fact) -> Fact:
     """A draft stored under an id that is there: what a draft says nothing of stays."""
+    old = found.fact
     return replace(
         old,
         content=draft.content,
-        title=_title(old, draft.content),
+        title=_title(found, draft.content),
         category=draft.category,
         confidence=draft.confidence,
         topics=draft.topics,
@@ -239,6 +241,16 @@ def _over(old: Fact, draft: Fact) -> Fact:
     )
 
 
-def _title(fact: Fact, content: str) -> str:
-    """A heading that was made from the old content follows the new one; one that a person wrote stays."""
-    return derive_title(content) if fact.title == derive_title(fact.content) else fact.title
+def _title(found: Found, content: str) -> str:
+    """The heading for a new content: a new one, unless a person chose the old one.
+
+    A heading that says the content's first line follows it. So does one over a content that was edited since an
+    engine wrote both: it is the old content's, and would go on saying what is no longer so.
+    """
+    fact = found.fact
+    if content == fact.content:
+        return fact.title
+    made = fact.title == derive_title(fact.content) or (
+        found.parsed.edited and not markdown.only_heading_changed(found.data, fact)
+    )
+    return derive_title(content) if made else fact.title

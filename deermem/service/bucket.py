@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from deermem.store.inotify import FolderWatch
 
 LAST_GOOD_SECONDS: Final = 60
+_log: Final = logging.getLogger("deermem")
 _NEVER_LAST_GOOD: Final = ("empty-file", "empty", "wrong-owner")
 
 
@@ -29,7 +31,8 @@ class Bucket:
 
     `unstored` are the paths whose row the catalogue lacks, `gone` those whose row it still has; `doubtful` are
     rows from the catalogue that this process has not compared with the disk; `broken` may serve their last good
-    version; `watch` is set once the kernel tells; `hidden` are folders that can't be listed.
+    version; `watch` is set once the kernel tells; `hidden` are folders that can't be listed; `warned` holds the
+    state of each unserved file that the log has named.
     """
 
     rows: dict[str, Row] = field(default_factory=dict)
@@ -45,6 +48,19 @@ class Bucket:
     watch: FolderWatch | None = None
     hidden: tuple[str, ...] = ()
     has_links: bool = False
+    warned: dict[str, bytes] = field(default_factory=dict)
+
+    def warn(self, facts: str) -> None:
+        """Names every file that isn't served in the log, once for each state that it is in."""
+        if self.snapshot is None:
+            return
+        states = {row.path: row.hash for row in self.snapshot.unreadable}
+        for row in self.snapshot.unreadable:
+            if row.problem is not None and self.warned.get(row.path) != row.hash:
+                where = f"{facts}/{row.path}" + (f":{row.problem.line}" if row.problem.line else "")
+                hint = f"; {row.problem.hint}" if row.problem.hint else ""
+                _log.warning("%s is not served: %s%s", where, row.problem.message, hint)
+        self.warned = states
 
 
 def hidden_row(agent: str, folder: str) -> Row:

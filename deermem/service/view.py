@@ -85,6 +85,7 @@ class UserView:
         if bucket.snapshot is None:
             hidden = [hidden_row(agent, folder) for folder in bucket.hidden]
             bucket.snapshot = resolve([*bucket.rows.values(), *hidden])
+            bucket.warn(str(self.paths.facts(agent)))
         return bucket.snapshot
 
     def note(

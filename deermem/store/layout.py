@@ -16,6 +16,7 @@ from deermem.model.scope import DEFAULT_AGENT, Scope, normalize_agent, safe_user
 USERS: Final = "users"
 AGENTS: Final = "agents"
 FACTS: Final = "facts"
+BACKUP_SUFFIX: Final = ".v1.bak"
 LEGACY_DEFAULT_AGENT: Final = "lead-agent"
 
 
@@ -94,6 +95,13 @@ class UserPaths:
         """Posix, below the user's folder."""
         return path.relative_to(self.folder).as_posix()
 
+    def backups(self) -> list[Path]:
+        """The copies of version 1 documents that a migration left, in path order; they keep what was said then."""
+        places = [self.folder, *(self.agent(agent) for agent in _folders(self.folder / AGENTS))]
+        names = (self.manifest_name + BACKUP_SUFFIX, "memory.json" + BACKUP_SUFFIX)
+        found = {place / name for place in places for name in names}
+        return sorted(path for path in found if path.is_file() and not path.is_symlink())
+
     def agents(self) -> list[str]:
         """The agent folders there are, in name order; links and names outside the grammar are passed over."""
         return sorted(name for name in _folders(self.folder / AGENTS) if _is_agent(name))
@@ -106,6 +114,10 @@ class Layout:
     root: Path
     manifest_name: str = "memory.json"
     index_root: Path | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        if self.index_root is not None:
+            _check_index_root(self.index_root)
 
     def user(self, folder: str | None) -> UserPaths:
         """The places of a user folder's name; None is the no-user root."""
@@ -138,6 +150,15 @@ def check_root(root: Path) -> None:
     """Raises InvalidInput for a root that can't hold a store; a missing one is fine and stays missing."""
     if root.exists() and not root.is_dir():
         raise InvalidInput(f"root {root} is a file", hint="give a folder")
+
+
+def _check_index_root(index_root: Path) -> None:
+    """Prevents that every search fails over to the files, with warnings that name neither setting nor mend."""
+    for place in (index_root, *index_root.parents):
+        if place.is_dir():
+            return
+        if os.path.lexists(place):
+            raise InvalidInput(f"index_root {index_root} can't be a folder: {place} is a file", hint="give a folder")
 
 
 def _folders(parent: Path) -> list[str]:

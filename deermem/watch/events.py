@@ -111,17 +111,20 @@ class _Gathered:
 class Bursts:
     """Gathers events until a burst is over. Not safe for threads: the watcher holds its lock.
 
-    `prefixes` maps each followed folder to what it is below the root ("users", "agents"). From `limit` events
-    without a pause on, the queue that they came through may have overflowed.
+    From `limit` events without a pause on, the queue that they came through may have overflowed.
     """
 
-    def __init__(self, prefixes: Mapping[str, str], pace: Pace, limit: int) -> None:
-        self._prefixes = {folder.replace(os.sep, "/"): name for folder, name in prefixes.items()}
+    def __init__(self, pace: Pace, limit: int) -> None:
+        self._prefixes: dict[str, str] = {}
         self._pace = pace
         self._limit = limit
         self._now = _Gathered()
         self._first = self._last = self._seen = float("-inf")
         self._pressure = 0
+
+    def follow(self, prefixes: Mapping[str, str]) -> None:
+        """What each followed folder is below the root: "users" or "agents"; the burst under way goes on."""
+        self._prefixes = {folder.replace(os.sep, "/"): name for folder, name in prefixes.items()}
 
     def take(self, event: Event, now: float) -> bool:
         """Adds an event; whether `wait` gives less than before."""
@@ -151,7 +154,7 @@ class Bursts:
         """The burst that is over by now."""
         if self.wait(now) != 0.0:
             return None
-        lost = self._pressure >= self._limit and now - self._seen >= self._pace.quiet
+        lost = self._pressure >= self._limit and now >= self._seen + self._pace.quiet
         if lost:
             self._pressure = 0
         found, self._now = self._now, _Gathered()
@@ -160,7 +163,7 @@ class Bursts:
             users=frozenset(found.users),
             removing=frozenset(found.removing),
             lost=lost,
-            unfinished=now - self._last < self._pace.quiet,
+            unfinished=now < self._last + self._pace.quiet,
         )
 
     def _note(self, event: Event) -> bool:

@@ -6,6 +6,7 @@ import errno
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -48,13 +49,16 @@ def require_watchdog() -> None:
 
 
 def overflow_limit() -> int:
-    """From how many events without a pause on the kernel's queue may have overflowed: a quarter of it."""
+    """From how many events without a pause on the kernel's queue may have overflowed.
+
+    Half of what it holds, since the two halves of a rename arrive as one event.
+    """
     try:
         with open(_QUEUE_SIZE, encoding="ascii") as setting:
             size = int(setting.read())
     except (OSError, ValueError):
         size = _USUAL_QUEUE
-    return max(16, min(size, _USUAL_QUEUE) // 4)
+    return max(16, min(size, _USUAL_QUEUE) // 2)
 
 
 def follow(folders: Sequence[str], take: Callable[[Event], None]) -> Observation:
@@ -66,6 +70,8 @@ def follow(folders: Sequence[str], take: Callable[[Event], None]) -> Observation
 
     if Observer.__module__.rpartition(".")[2] in _WITHOUT_EVENTS:
         raise OSError(errno.ENOTSUP, "this system tells of no events without a descriptor for each file")
+    # Said of folders made in quick succession, where it means nothing; as an error it would end the reading thread.
+    warnings.filterwarnings("ignore", message="Callback with id ", category=RuntimeWarning)
     observer = Observer(timeout=0.2)
     try:
         _start(observer, folders, _handler(take), recursive=True)
@@ -78,9 +84,7 @@ def follow(folders: Sequence[str], take: Callable[[Event], None]) -> Observation
     return _Observed(observer)
 
 
-def _start(
-    observer: BaseObserver, folders: Sequence[str], handler: FileSystemEventHandler, *, recursive: bool
-) -> None:
+def _start(observer: BaseObserver, folders: Sequence[str], handler: FileSystemEventHandler, *, recursive: bool) -> None:
     from watchdog import events
 
     # What is only opened and read raises no event then, our own reads least of all.
@@ -96,7 +100,7 @@ def _probe(folder: str) -> None:
 
     observer = Observer(timeout=0.2)
     try:
-        _start(observer, [folder], _handler(lambda event: None), recursive=False)
+        _start(observer, [folder], _handler(lambda _: None), recursive=False)
     finally:
         observer.stop()
 

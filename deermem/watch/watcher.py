@@ -26,6 +26,7 @@ _PACE: Final = Pace()
 _CLOSING_SECONDS: Final = 0.8
 _LONGEST_RETRY: Final = 3600.0
 _SHARE: Final = 20
+_RESTS: Final = 4
 _log: Final = logging.getLogger("deermem")
 
 
@@ -60,12 +61,13 @@ class Watcher:
         self._listeners: tuple[Callable[[Change], None], ...] = ()
         self._thread = threading.Thread(target=self._run, name="deermem-watch", daemon=True)
         self._digests = Digests(store.layout, rootless=store.rootless)
-        self._bursts = Bursts({}, pace, overflow_limit())
+        self._bursts = Bursts(pace, overflow_limit())
         self._observation: Observation | None = None
         self._mode: Mode = "events"
         self._followed: dict[str, tuple[int, int]] = {}
         self._look_at = self._reconcile_at = self._retry_at = float("-inf")
         self._retry_after = pace.reconcile
+        self._rest_until = float("-inf")
         self._missed = 0
         self._unswept: set[Place] = set()
 
@@ -144,7 +146,7 @@ class Watcher:
     def _guarded(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except Exception:
+        except Exception:  # noqa: BLE001  # a thread that ends would leave the store unwatched
             _log.exception("watching: this failed and is passed over")
 
     def _take(self, event: Event) -> None:
@@ -157,7 +159,7 @@ class Watcher:
         now = self._clock()
         with self._lock:
             burst = self._bursts.wait(now)
-        ends = [self._look_at - now, *([] if burst is None else [burst])]
+        ends = [self._look_at - now, *([] if burst is None else [max(burst, self._rest_until - now)])]
         return max(0.0, min(ends))
 
     def step(self) -> None:
@@ -167,10 +169,12 @@ class Watcher:
             self._look_at = now + self._pace.look
             self._look(now)
         with self._lock:
-            burst = self._bursts.pop(now)
+            burst = self._bursts.pop(now) if now >= self._rest_until else None
             is_idle = self._bursts.wait(now) is None
         if burst is not None:
             self._finish(burst)
+            # A large bucket that is written to all the time must not keep a processor busy.
+            self._rest_until = self._clock() + min(self._pace.longest, _RESTS * (self._clock() - now))
         # Better in a pause, but where there is none it must not wait for ever.
         if now >= self._reconcile_at + (0.0 if is_idle else self._pace.reconcile):
             self._reconcile()
@@ -212,7 +216,7 @@ class Watcher:
         # Events name the real path where a folder on the way is a link.
         prefixes = {os.path.realpath(self._store.layout.root / name): name for name in self._followed}
         with self._lock:
-            self._bursts = Bursts(prefixes, self._pace, overflow_limit())
+            self._bursts.follow(prefixes)
         try:
             self._observation = self._follow(list(prefixes), self._take) if prefixes and not self._closed else None
         except FileNotFoundError:
@@ -257,10 +261,11 @@ class Watcher:
     def _reconcile(self) -> None:
         """Compares all files; what is found twice without an event means an observer that has gone deaf."""
         began = self._clock()
+        self._reconcile_at = began + self._interval
         changes = self._compare()
         now = self._clock()
         # However large the store, this takes a small share of the time.
-        self._reconcile_at = now + max(self._interval, _SHARE * (now - began))
+        self._reconcile_at = max(self._reconcile_at, now + _SHARE * (now - began))
         self._missed = self._missed + 1 if changes and self._mode == "events" else 0
         self._announce(changes)
         if self._missed > 1:
@@ -268,14 +273,14 @@ class Watcher:
 
     def _finish(self, burst: Burst) -> None:
         if burst.lost:
-            _log.warning("watching: more events than the queue may hold; all files are compared")
-            self._start_over(self._clock())
-            return
-        # Users first: what came or went with a whole folder is known better by looking than by its events.
-        changes = {Place(change.user, change.agent): change for change in self._compare(burst.users)}
+            _log.info("watching: more events than their queue may hold; all files are compared")
+            self._refollow(self._clock())
+        # What came or went with a whole folder is known better by looking than by its events.
+        found = self._compare(None if burst.lost else burst.users)
+        changes = {Place(change.user, change.agent): change for change in found}
         for place, paths in burst.paths.items():
             if place not in changes:
-                changes[place] = self._digests.resolve(place, paths)
+                changes[place] = self._digests.resolve(place, paths, remember=not burst.unfinished)
         # Opening the index of a user that is being removed would put files back.
         waiting = {place for place in changes if burst.unfinished and place.user in burst.removing}
         self._announce(changes.values(), waiting)

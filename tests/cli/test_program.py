@@ -18,7 +18,7 @@ from deermem.cli.main import run
 
 NAMES = {
     *("add", "search", "list", "show", "update", "delete", "clear", "context", "summaries", "import", "export"),
-    *("init", "edit", "migrate", "reindex", "check", "doctor", "stats", "demo"),
+    *("init", "edit", "migrate", "reindex", "check", "doctor", "stats", "watch", "demo"),
 }
 
 

@@ -269,3 +269,15 @@ def test_content_comes_back_byte_for_byte(memory, engine, root, content):
     assert memory.get(fact.id).content == content
     memory.update(fact.id, confidence=0.9)
     assert engine.memory("alice", "coder").list()[0].content == content
+
+
+def test_a_heading_over_an_edited_content_does_not_outlive_it(memory):
+    """20: a person changes the content alone; the next content is not shown under the first one's heading."""
+    fact = memory.add("Deploys on Tuesday")
+    path = memory.path(fact.id)
+    path.write_text(path.read_text("utf-8").replace("\n\nDeploys on Tuesday\n", "\n\nDeploys on Monday\n"), "utf-8")
+    assert memory.get(fact.id).content == "Deploys on Monday"
+    assert memory.update(fact.id, category="goal").title == "Deploys on Tuesday"
+    path.write_text(path.read_text("utf-8").replace("\n\nDeploys on Monday\n", "\n\nDeploys on Friday\n"), "utf-8")
+    assert memory.update(fact.id, "Deploys on Sunday").title == "Deploys on Sunday"
+    assert not memory.search("tuesday")

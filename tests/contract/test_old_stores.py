@@ -95,7 +95,7 @@ def test_a_dry_run_runs_the_real_checks_and_changes_nothing(engine, root, home, 
     assert [(user.user, user.outcome) for user in report.users] == [("alice", "planned"), ("bob", "failed")]
     assert not report.ok
     assert "confidence" in report.users[1].problems[0]
-    assert any("would migrate 2 facts" in line for line in report.users[0].problems)
+    assert any("would migrate 2 facts" in line for line in report.users[0].steps)
     assert tree(root, operational=True) == before
 
 

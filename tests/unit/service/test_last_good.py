@@ -202,3 +202,21 @@ def test_a_torn_text_that_reads_whole_is_what_it_says(memory, path):
     """Nobody can tell half of a text from a short one; a writer that saw the whole gets a conflict."""
     edit(path, "Wants to learn Rust\n", "Wants to")
     assert [fact.content for fact in memory.list() if fact.id == "rust"] == ["Wants to"]
+
+
+def test_a_file_that_is_not_served_is_named_in_the_log_once(root, clock, caplog):
+    folder = root / "users" / "alice" / "agents" / "coder" / "facts"
+    folder.mkdir(parents=True)
+    (folder / "bad.md").write_text("---\nconfidence: high\n---\n\nNo number.\n")
+    with DeerMem(root, clock=clock) as engine:
+        memory = engine.memory("alice", "coder")
+        for _ in range(3):
+            assert memory.list() == []
+        (named,) = [record.getMessage() for record in caplog.records]
+        assert f"{folder}/bad.md:2 is not served: confidence is 'high'" in named
+        (folder / "bad.md").write_text("---\nconfidence: higher\n---\n\nNo number.\n")
+        memory.list()
+        assert len(caplog.records) == 2
+    with DeerMem(root, clock=clock) as engine:
+        engine.memory("alice", "coder").search("number")
+        assert len(caplog.records) == 3
