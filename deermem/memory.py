@@ -153,8 +153,11 @@ class Memory:
 
         return write_text(self._user, self.scope.agent, check_id(fact_id), text, expected)
 
-    def add_text(self, text: bytes) -> Fact:
-        """Stores a new fact from a file's text, front matter or not. Raises as `add`; InvalidInput names the line."""
+    def add_text(self, text: bytes) -> Commit:
+        """Stores a new fact, `facts[0]` of the commit, from a file's text, front matter or not.
+
+        Raises as `add`; InvalidInput names the line.
+        """
         from deermem.service.edit import add_text
 
         return add_text(self._user, self.scope.agent, text)

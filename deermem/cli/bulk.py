@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ import click
 
 from deermem.cli.input import STANDARD_STREAM, decode, read_file, read_stdin
 from deermem.cli.invocation import Command, Invocation, pass_invocation
+from deermem.cli.notices import note_backups, note_evicted, note_missing_store
 from deermem.cli.output import count, emit, note, record_object, say, to_json
 from deermem.config import Settings
 from deermem.errors import InvalidInput, StoreUnavailable
@@ -33,10 +35,8 @@ def clear(invocation: Invocation, all_agents: bool, yes: bool) -> None:
         note("nothing was deleted")
         raise click.exceptions.Exit(1)
     with invocation.engine() as engine:
-        if all_agents:
-            commit = engine.clear(user_id=invocation.user)
-        else:
-            commit = engine.memory(invocation.user, invocation.agent).clear()
+        commit = engine.clear(user_id=invocation.user) if all_agents else invocation.handle(engine).clear()
+        note_backups(invocation, engine, all_agents=all_agents)
     _answer(invocation, commit, f"deleted {count(len(commit.deleted), 'fact')}")
 
 
@@ -57,10 +57,13 @@ def import_document(invocation: Invocation, file: str, replace: bool) -> None:
     piped = file == STANDARD_STREAM
     origin = "standard input" if piped else file
     document = _parse(decode(read_stdin() if piped else read_file(file), origin), origin)
-    with invocation.memory() as memory:
-        commit = memory.import_document(document, replace=replace)
-    if commit.evicted:
-        note(f"warning: {count(len(commit.evicted), 'fact')} had to go, because max_facts is reached")
+    with invocation.engine() as engine:
+        try:
+            commit = invocation.handle(engine).import_document(document, replace=replace)
+        except InvalidInput as error:
+            error.message = f"{origin}: {error.message}"
+            raise
+        note_evicted(engine, commit.evicted)
     deleted = f", deleted {len(commit.deleted)}" if commit.deleted else ""
     _answer(invocation, commit, f"imported {count(len(commit.facts), 'fact')}{deleted}")
 
@@ -69,7 +72,9 @@ def _parse(text: str, origin: str) -> JsonObject:
     import json
 
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=partial(_object, origin))
+    except InvalidInput:
+        raise
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InvalidInput(f"{origin} is not valid JSON at {where}: {error.msg}", hint="mend it there") from None
@@ -80,6 +85,15 @@ def _parse(text: str, origin: str) -> JsonObject:
     return document
 
 
+def _object(origin: str, pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+    """Of two values of one key, JSON readers silently take the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
+        raise InvalidInput(f"{origin} has the key {key!r:.80} twice in one object", hint="keep one of the two")
+    return found
+
+
 @click.command("export", cls=Command)
 @click.argument("file", metavar="[FILE|-]", default=STANDARD_STREAM)
 @pass_invocation
@@ -87,8 +101,9 @@ def export(invocation: Invocation, file: str) -> None:
     """Write facts and summaries as one JSON document, to FILE or standard output."""
     if file != STANDARD_STREAM:
         _refuse_place_in_store(invocation, file)
-    with invocation.memory() as memory:
-        document = memory.document()
+    with invocation.engine() as engine:
+        note_missing_store(engine)
+        document = invocation.handle(engine).document()
     if file == STANDARD_STREAM:
         emit(document)
         return
@@ -190,15 +205,17 @@ def _migration_lines(result: UserMigration) -> list[str]:
         "current": "already current",
         "failed": f"failed, but {facts} migrated" if result.facts else "failed",
     }[result.outcome]
-    return [f"{result.user}: {outcome}", *(f"  {line}" for line in result.problems if line != outcome)]
+    return [f"{result.user}: {outcome}", *(f"  {line}" for line in result.problems)]
 
 
 def _say_migration(result: UserMigration) -> None:
-    say("\n".join(_migration_lines(result)))
+    """One user's result, and what a dry run would do, where the answer is a text: there and nowhere else."""
+    steps = [f"  {step}" for step in result.steps[1:]]
+    say("\n".join([*_migration_lines(result), *steps]))
 
 
 def _note_migration(result: UserMigration) -> None:
-    """One user's result as progress."""
+    """One user's result as progress, where the answer is one JSON document at the end."""
     for line in _migration_lines(result):
         note(line)
 

@@ -7,22 +7,23 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.output import emit, note, say, visible
+from deermem.cli.output import emit, headline, note, say, visible
 from deermem.errors import DeerMemError, FactConflict, InvalidInput
 
 if TYPE_CHECKING:
     from deermem.memory import Memory
+    from deermem.model.changes import Commit
     from deermem.model.fact import Draft, Fact
 
 EDITOR_VARIABLES: Final = ("VISUAL", "EDITOR")
 _FALLBACK: Final = "vi"
 _STANDARD_ERROR: Final = 2
-Store = Callable[[bytes], "Fact"]
+Stored = TypeVar("Stored")
 
 
 @click.command("edit", cls=Command)
@@ -45,10 +46,10 @@ def edit(invocation: Invocation, fact_id: str) -> None:
     if invocation.json:
         emit(fact)
     else:
-        say(f"updated {fact.id}: {fact.title}" if changed else "nothing changed")
+        say(f"updated {fact.id}: {headline(fact)}" if changed else "nothing changed")
 
 
-def add_in_editor(invocation: Invocation, memory: Memory, draft: Draft) -> Fact:
+def add_in_editor(invocation: Invocation, memory: Memory, draft: Draft) -> Commit:
     """Opens an empty fact, with what the draft says in it, and stores what is saved.
 
     Raises DeerMemError where a template without a text was left as it was.
@@ -56,22 +57,22 @@ def add_in_editor(invocation: Invocation, memory: Memory, draft: Draft) -> Fact:
     from deermem.service.edit import template
 
     text = template(draft)
-    fact = write_in_editor(invocation, "new-fact", text, memory.add_text)
-    if fact is None and draft.content:
-        fact = memory.add_text(text)
-    if fact is None:
+    commit = write_in_editor(invocation, "new-fact", text, memory.add_text)
+    if commit is None and draft.content:
+        commit = memory.add_text(text)
+    if commit is None:
         raise DeerMemError("the template was left as it was", hint="nothing was added; write the fact below it")
-    return fact
+    return commit
 
 
-def write_in_editor(invocation: Invocation, name: str, text: bytes, store: Store) -> Fact | None:
+def write_in_editor(invocation: Invocation, name: str, text: bytes, store: Callable[[bytes], Stored]) -> Stored | None:
     """Lets a person edit a copy of a text and stores it; None where it was left as it was.
 
     Whatever goes wrong once it was changed, the copy is kept and the error names it.
     """
     copy = _copy(name, text)
     try:
-        fact = _edit_until_stored(invocation, copy, text, store)
+        stored = _edit_until_stored(invocation, copy, text, store)
     except DeerMemError as error:
         if _read(copy) in (text, None):
             _remove(copy)
@@ -79,10 +80,12 @@ def write_in_editor(invocation: Invocation, name: str, text: bytes, store: Store
             error.hint = f"{error.hint}; your text is kept at {copy}" if error.hint else f"your text is kept at {copy}"
         raise
     _remove(copy)
-    return fact
+    return stored
 
 
-def _edit_until_stored(invocation: Invocation, copy: Path, text: bytes, store: Store) -> Fact | None:
+def _edit_until_stored(
+    invocation: Invocation, copy: Path, text: bytes, store: Callable[[bytes], Stored]
+) -> Stored | None:
     while True:
         _run_editor(invocation, copy)
         saved = _read(copy)

@@ -15,7 +15,8 @@ from deermem.cli.input import (
     text_or_stdin,
 )
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.output import emit, fact_object, note, say, table
+from deermem.cli.notices import note_backups, note_evicted, note_missing_store, note_nothing
+from deermem.cli.output import emit, fact_object, headline, say, table
 from deermem.clock import format_timestamp
 from deermem.model.fact import DEFAULT_CATEGORY, DEFAULT_CONFIDENCE, Draft, Fact
 
@@ -69,29 +70,47 @@ def add(invocation: Invocation, text: str | None, in_editor: bool, **options: Un
     if text == STANDARD_STREAM and in_editor:
         raise click.UsageError("--edit needs the terminal, so the text can't come from standard input; leave - out")
     content = text_or_stdin(text or "")
-    with invocation.memory() as memory:
-        if in_editor:
-            fact = add_in_editor(invocation, memory, Draft(content=content, **options))
-        else:
-            fact = memory.add(content, **options)
-    _answer(invocation, "added", fact)
+    draft = Draft(content=content, **options)
+    with invocation.engine() as engine:
+        memory = invocation.handle(engine)
+        commit = add_in_editor(invocation, memory, draft) if in_editor else _add(memory, draft)
+        note_evicted(engine, commit.evicted)
+    fact = commit.facts[0]
+    if invocation.json:
+        emit({**fact_object(fact), "evicted": commit.evicted})
+    else:
+        say(f"added {fact.id}: {headline(fact)}")
+
+
+def _add(memory: Memory, draft: Draft) -> Commit:
+    from deermem.model.changes import ChangeSet
+
+    return memory.apply(ChangeSet([draft]))
 
 
 @click.command("list", cls=Command)
 @click.option("--category", metavar="WORD", help="Only facts of this category.")
 @click.option("--limit", type=click.IntRange(min=0), help="How many at most; else all.")
 @click.option("--offset", type=click.IntRange(min=0), default=0, help="How many to pass over first.")
+@click.option("--all-agents", is_flag=True, help="The facts of all agents of the user, each with its agent.")
 @pass_invocation
-def list_facts(invocation: Invocation, category: str | None, limit: int | None, offset: int) -> None:
-    """Show every fact: its id, category, confidence and title."""
-    with invocation.memory() as memory:
-        facts = memory.list(category=category, limit=limit, offset=offset)
+def list_facts(invocation: Invocation, category: str | None, limit: int | None, offset: int, all_agents: bool) -> None:
+    """Show every fact: its id, category, confidence and first line."""
+    if all_agents:
+        invocation.refuse_agent("--all-agents names them all")
+    end = None if limit is None else offset + limit
+    with invocation.engine() as engine:
+        missing = note_missing_store(engine)
+        agents = engine.agents(invocation.user) if all_agents else [invocation.agent]
+        found = [(agent, fact) for agent in agents for fact in engine.memory(invocation.user, agent).list(category)][
+            offset:end
+        ]
+        if not found and not missing and not invocation.json:
+            note_nothing(invocation, engine, "no facts", "list --all-agents shows them")
     if invocation.json:
-        emit(facts)
-    elif facts:
-        table([columns(fact) for fact in facts])
+        emit([{**fact_object(fact), "agent": agent} if all_agents else fact for agent, fact in found])
     else:
-        note("no facts")
+        table([(*([agent] if agent and all_agents else []), *columns(fact)) for agent, fact in found])
 
 
 @click.command("show", cls=Command)
@@ -129,14 +148,16 @@ def _details(fact: Fact, path: str) -> dict[str, str]:
 @click.option("--content", metavar="TEXT", help="The new text; - reads it from standard input.")
 @click.option("--category", metavar="WORD", help="The new category.")
 @click.option("--confidence", callback=confidence_option, metavar="NUMBER", help="The new confidence, from 0 to 1.")
-@click.option("--topic", "topics", multiple=True, metavar="WORD", help="The new topics; may be given several times.")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="WORD", help='The new topics; may be given several times; "" for none.'
+)
 @click.option("--expected", metavar="TOKEN", help="Change it only if its version (see show) is still this one.")
 @pass_invocation
 def update(
     invocation: Invocation, fact_id: str, content: str | None, expected: str | None, **changes: Unpack[_Changes]
 ) -> None:
     """Change what is given of one fact; the rest stays."""
-    topics = changes["topics"] or None
+    topics = None if not changes["topics"] else () if changes["topics"] == ("",) else changes["topics"]
     if content is None and topics is None and changes["category"] is None and changes["confidence"] is None:
         raise click.UsageError("nothing to change is given; use --content, --category, --confidence or --topic")
     new_content = None if content is None else text_or_stdin(content)
@@ -149,7 +170,10 @@ def update(
             topics=topics,
             expected=expectation(expected),
         )
-    _answer(invocation, "updated", fact)
+    if invocation.json:
+        emit(fact)
+    else:
+        say(f"updated {fact.id}: {headline(fact)}")
 
 
 @click.command("delete", cls=Command)
@@ -161,11 +185,13 @@ def delete(invocation: Invocation, fact_ids: tuple[str, ...], expected: str | No
     ids = list(dict.fromkeys(fact_ids))
     if expected is not None and len(ids) > 1:
         raise click.UsageError("--expected goes with one ID; delete the facts one by one")
-    with invocation.memory() as memory:
+    with invocation.engine() as engine:
+        memory = invocation.handle(engine)
         if len(ids) == 1:
             commit = memory.delete(ids[0], expected=expectation(expected))
         else:
             commit = _delete_together(memory, ids)
+        note_backups(invocation, engine)
     if invocation.json:
         emit(commit)
     else:
@@ -178,16 +204,9 @@ def _delete_together(memory: Memory, ids: Sequence[str]) -> Commit:
     return memory.apply(ChangeSet(deletes=[Delete(fact_id, memory.get(fact_id).version) for fact_id in ids]))
 
 
-def _answer(invocation: Invocation, verb: str, fact: Fact) -> None:
-    if invocation.json:
-        emit(fact)
-    else:
-        say(f"{verb} {fact.id}: {fact.title}")
-
-
 def columns(fact: Fact) -> tuple[str, str, str, str]:
-    """A fact on one line: id, category, confidence, title."""
-    return fact.id, fact.category, f"{fact.confidence:.2f}", fact.title
+    """A fact on one line: id, category, confidence, the first line of its content."""
+    return fact.id, fact.category, f"{fact.confidence:.2f}", headline(fact)
 
 
 COMMANDS: Final[dict[str, click.Command]] = {

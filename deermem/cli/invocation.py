@@ -43,7 +43,11 @@ class Invocation:
     def memory(self) -> Iterator[Memory]:
         """The memory of the user and agent that the options name."""
         with self.engine() as engine:
-            yield engine.memory(user_id=self.user, agent_name=self.agent)
+            yield self.handle(engine)
+
+    def handle(self, engine: DeerMem) -> Memory:
+        """The same, on an engine that is open."""
+        return engine.memory(user_id=self.user, agent_name=self.agent)
 
     def refuse_agent(self, why: str) -> None:
         """Raises a usage error where `--agent` would be ignored."""

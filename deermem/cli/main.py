@@ -12,8 +12,9 @@ import click
 
 from deermem.cli import bulk, demo, edit, facts, init, prompt, search, upkeep, watch
 from deermem.cli.invocation import Group, Invocation, pass_invocation
+from deermem.cli.notices import RAISE_CAP
 from deermem.cli.output import emit, fact_object, one_line, say, tolerate_any_character
-from deermem.errors import DeerMemError, DuplicateFact, FactConflict
+from deermem.errors import DeerMemError, DuplicateFact, FactConflict, InvalidInput, NotStored
 from deermem.model.fact import Fact
 
 DEBUG_VARIABLE: Final = "DEERMEM_DEBUG"
@@ -67,12 +68,22 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _call(arguments: Sequence[str], invocation: Invocation) -> int:
+    _refuse_nul(arguments)
     try:
         with program.make_context("deermem", list(arguments), obj=invocation) as context:
             result = program.invoke(context)
     except click.exceptions.Exit as ending:
         return ending.exit_code
     return result if isinstance(result, int) else 0
+
+
+def _refuse_nul(arguments: Sequence[str]) -> None:
+    """No path and no fact can hold one; further in, the error could not tell which argument it was."""
+    for number, argument in enumerate(arguments, start=1):
+        if "\0" in argument:
+            option = argument.partition("=")[0] if argument.startswith("--") else (["", *arguments])[number - 1]
+            named = option if option.startswith("--") and "\0" not in option else f"argument {number}"
+            raise InvalidInput(f"{named} holds a NUL character", hint="remove it")
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
@@ -114,21 +125,42 @@ def _report(error: Exception, invocation: Invocation) -> int:
         import traceback
 
         traceback.print_exception(error)
-    failure = _failure(error)
+    refused = isinstance(error, OSError) and _output_is_refused()
+    failure = _output_failure(error) if refused else _failure(error)
     tail = f"; {failure.hint}" if failure.hint else ""
     click.echo(f"deermem: {one_line(failure.message + tail)}", err=True)
-    if invocation.json:
+    if invocation.json and not refused:
         emit({"error": {"type": failure.kind, "message": failure.message, "hint": failure.hint, **_fact_of(error)}})
     return failure.code
 
 
+def _output_is_refused() -> bool:
+    """Whether what is printed can't be written; then nothing more is tried, at the interpreter's end neither."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+        return True
+    return False
+
+
+def _output_failure(error: Exception) -> _Failure:
+    why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+    hint = "what was asked for is done; check where it is printed to"
+    return _Failure(type(error).__name__, f"standard output can't be written: {why}", hint, 1)
+
+
 def _failure(error: Exception) -> _Failure:
     kind = type(error).__name__
+    if isinstance(error, NotStored):
+        return _Failure(kind, error.message, f"{error.hint}; {RAISE_CAP}", error.exit_code)
     if isinstance(error, DeerMemError):
         return _Failure(kind, error.message, error.hint, error.exit_code)
     if isinstance(error, click.ClickException):
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "deermem"
         message, _, hint = error.format_message().rstrip(".").partition("; ")
+        if isinstance(error, click.NoSuchOption):
+            hint = f"see {where} --help, or put -- before a text that begins with a dash"
         return _Failure(kind, message, hint or f"see {where} --help", error.exit_code)
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deermem.clock import format_timestamp
-from deermem.model.fact import Fact
+from deermem.model.fact import Fact, derive_title
 
 if TYPE_CHECKING:
     from deermem.model.values import JsonObject, JsonValue
@@ -91,6 +91,11 @@ def fact_object(fact: Fact) -> JsonObject:
     from deermem.format.fact_mapping import fact_to_mapping
 
     return {**fact_to_mapping(fact), "version": fact.version}
+
+
+def headline(fact: Fact) -> str:
+    """A fact in one line: the first one of its content, since a heading may be older than an edited content."""
+    return derive_title(fact.content)
 
 
 def tolerate_any_character() -> None:

@@ -8,6 +8,7 @@ import click
 
 from deermem.cli.input import text_or_stdin
 from deermem.cli.invocation import Command, Group, Invocation, pass_invocation
+from deermem.cli.notices import note_missing_store
 from deermem.cli.output import emit, note, say
 from deermem.model.summaries import HISTORY_SECTIONS, SECTIONS, USER_SECTIONS, Summaries
 from deermem.model.values import JsonObject
@@ -17,13 +18,14 @@ from deermem.model.values import JsonObject
 @pass_invocation
 def context(invocation: Invocation) -> None:
     """Print the block of memory that goes into a prompt."""
-    with invocation.memory() as memory:
-        text = memory.context()
+    with invocation.engine() as engine:
+        missing = note_missing_store(engine)
+        text = invocation.handle(engine).context()
     if invocation.json:
         emit({"context": text})
     elif text:
         click.echo(text, nl=not text.endswith("\n"))
-    else:
+    elif not missing:
         note("nothing is remembered yet")
 
 
@@ -34,8 +36,9 @@ def summaries(click_context: click.Context, invocation: Invocation) -> None:
     """Show the summaries of a user; `set` changes one."""
     if click_context.invoked_subcommand is not None:
         return
-    with invocation.memory() as memory:
-        found = memory.summaries()
+    with invocation.engine() as engine:
+        note_missing_store(engine)
+        found = invocation.handle(engine).summaries()
     if invocation.json:
         emit(_summaries_object(found))
     elif found.is_empty():

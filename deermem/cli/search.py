@@ -11,9 +11,11 @@ import click
 from deermem.cli.facts import columns
 from deermem.cli.input import since_option, until_option
 from deermem.cli.invocation import Command, Invocation, pass_invocation
+from deermem.cli.notices import note_missing_store, note_nothing
 from deermem.cli.output import count, emit, note, say, table
 
 if TYPE_CHECKING:
+    from deermem.engine import DeerMem
     from deermem.model.explanations import Absence, ExplainedHit, Explanation, QueryReading
     from deermem.model.records import SearchHit
 
@@ -59,28 +61,35 @@ def search(  # noqa: PLR0913 - one parameter an option
     text = " ".join(words)
     if why is not None and not explain:
         raise click.UsageError("--why goes with --explain; give both")
-    if explain:
-        if all_agents:
-            raise click.UsageError("--explain looks at one agent; leave --all-agents out and name one --agent")
-        with invocation.memory() as memory:
-            _print_explanation(invocation, memory.explain(text, top_k, why=why, **filters))
-    elif all_agents:
+    if explain and all_agents:
+        raise click.UsageError("--explain looks at one agent; leave --all-agents out and name one --agent")
+    if all_agents:
         invocation.refuse_agent("--all-agents names them all")
-        with invocation.engine() as engine:
+    with invocation.engine() as engine:
+        missing = note_missing_store(engine)
+        if explain:
+            _print_explanation(invocation, invocation.handle(engine).explain(text, top_k, why=why, **filters))
+            return
+        if all_agents:
             hits = engine.search(invocation.user, text, None, top_k, **filters)
-        _print_hits(invocation, hits, with_agent=True)
+        else:
+            hits = invocation.handle(engine).search(text, top_k, **filters)
+        if not hits and not missing and not invocation.json:
+            _note_nothing(invocation, engine, all_agents)
+    _print_hits(invocation, hits, with_agent=all_agents)
+
+
+def _note_nothing(invocation: Invocation, engine: DeerMem, all_agents: bool) -> None:
+    if all_agents:
+        note("nothing found")
     else:
-        with invocation.memory() as memory:
-            hits = memory.search(text, top_k, **filters)
-        _print_hits(invocation, hits, with_agent=False)
+        note_nothing(invocation, engine, "nothing found", "search --all-agents looks there too")
 
 
 def _print_hits(invocation: Invocation, hits: Sequence[SearchHit], *, with_agent: bool) -> None:
     if invocation.json:
         emit(hits)
         return
-    if not hits:
-        note("nothing found")
     for hit in hits:
         _print_hit(hit, [hit.agent] if with_agent else [])
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deermem.cli.invocation import Command, Invocation, pass_invocation
+from deermem.cli.notices import note_missing_store
 from deermem.cli.output import count, emit, one_line, record_object, say, table
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def reindex(invocation: Invocation, everyone: bool) -> int:
     """Build the search index anew from the files."""
     user = _whose(invocation, everyone)
     with invocation.engine() as engine:
+        note_missing_store(engine)
         report = engine.reindex(user)
     if invocation.json:
         emit(report)
@@ -47,6 +49,7 @@ def check(invocation: Invocation, everyone: bool, fix: bool) -> int:
     """Look for files that can't be served and for whatever else is not in order; changes nothing without --fix."""
     user = _whose(invocation, everyone)
     with invocation.engine() as engine:
+        note_missing_store(engine)
         findings = engine.check(user, fix=fix)
     if invocation.json:
         emit(findings)
@@ -71,6 +74,7 @@ def stats(invocation: Invocation) -> None:
     """Count users, agents and facts, of one user or of the whole store."""
     invocation.refuse_agent("the counts of every agent are shown")
     with invocation.engine() as engine:
+        note_missing_store(engine)
         found = engine.stats(invocation.user)
     if invocation.json:
         emit({**record_object(found), "facts": found.facts, "unreadable": found.unreadable})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from deermem.format.problems import FormatError
@@ -11,6 +12,7 @@ START: Final = "<<<<<<< "
 _BASE: Final = "|||||||"
 _MIDDLE: Final = "======="
 _END: Final = ">>>>>>> "
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _HINT: Final = "resolve the merge in an editor: keep one side, or both in one text"
 
@@ -19,7 +21,7 @@ def refuse_conflict(text: str) -> None:
     """Raises FormatError `merge-conflict`, with the first marker's line, for a fact file that git left in two.
 
     That is one with all three markers at line starts, in this order, or with the first of them in its front matter.
-    A conflict within a closed code fence of the body is text like any other.
+    A conflict that a closed code fence of the body encloses is text like any other.
     """
     line = _conflict(text)
     if line:
@@ -40,8 +42,8 @@ def both_sides(text: str) -> tuple[str, str] | None:
     ours: list[str] = []
     theirs: list[str] = []
     into: tuple[list[str], ...] = (ours, theirs)
-    expected = ("<",)
-    for line in text.splitlines(keepends=True):
+    expected: tuple[str, ...] = ("<",)
+    for line in _LINE.findall(text):
         mark = _mark(line)
         if mark and mark not in expected:
             return None
@@ -61,7 +63,7 @@ def both_sides(text: str) -> tuple[str, str] | None:
 
 def _mark(line: str) -> str:
     """The character of a marker, "" for any other line."""
-    word = line.rstrip("\r\n")
+    word = line.rstrip("\n").rstrip("\r")
     if word == _MIDDLE:
         return "="
     for mark in (START, _BASE, _END):
@@ -85,24 +87,31 @@ def _body_start(lines: list[str]) -> int:
 
 
 def _in_body(lines: list[str], start: int) -> int:
-    """The line of the first whole conflict outside closed code fences."""
-    fenced = _fenced(lines, start)
-    first = 0
-    seen = ""
-    for number, line in enumerate(lines[start:], start + 1):
-        mark = "" if number in fenced else _mark(line)
-        if mark == "<":
-            first, seen = first if seen == "<=" else number, "<"
-        elif mark == "=" and seen == "<":
-            seen = "<="
-        elif mark == ">" and seen == "<=":
+    """The line of the first whole conflict that no code fence encloses."""
+    fences = list(_fences(lines, start))
+    for first, last in _conflicts(lines, start):
+        # One that a fence only cuts across is no quotation: the fence may be part of either side.
+        if not any(opened < first and last < closed for opened, closed in fences):
             return first
     return 0
 
 
-def _fenced(lines: list[str], start: int) -> set[int]:
-    """The 1-based numbers of the lines within code fences that are closed."""
-    inside: set[int] = set()
+def _conflicts(lines: list[str], start: int) -> Iterator[tuple[int, int]]:
+    """The 1-based lines of the first and last marker of each whole conflict."""
+    first, seen = 0, ""
+    for number, line in enumerate(lines[start:], start + 1):
+        mark = _mark(line)
+        if mark == "<" and seen != "<=":
+            first, seen = number, "<"
+        elif mark == "=" and seen == "<":
+            seen = "<="
+        elif mark == ">" and seen == "<=":
+            yield first, number
+            seen = ""
+
+
+def _fences(lines: list[str], start: int) -> Iterator[tuple[int, int]]:
+    """The 1-based lines of the opening and closing mark of each code fence that is closed."""
     fence, opened = "", 0
     for number, line in enumerate(lines[start:], start + 1):
         match = _FENCE.fullmatch(line.rstrip())
@@ -111,6 +120,5 @@ def _fenced(lines: list[str], start: int) -> set[int]:
         if not fence:
             fence, opened = match[1], number
         elif match[1].startswith(fence) and not match[2]:
-            inside.update(range(opened, number))
+            yield opened, number
             fence = ""
-    return inside

@@ -18,6 +18,8 @@ from deermem.model.values import JsonObject, JsonValue
 __all__ = ["ParsedDocument", "fact_from_mapping", "parse_document", "parse_facts", "parse_sections", "to_document"]
 
 _SHOWN: Final = 5
+_NEWEST: Final = 2
+_MAJOR = re.compile(r"\s*([0-9]{1,9})")
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -64,6 +66,8 @@ def parse_document(doc: object, *, now: datetime, new_id: Callable[[str], str], 
     """
     if not isinstance(doc, Mapping):
         raise InvalidInput(f"the document is {type(doc).__name__}", hint='give an object with a "facts" list')
+    if strict:
+        _refuse_newer(doc.get("version"))
     items = doc.get("facts")
     if items is None and not strict:
         items = []
@@ -77,6 +81,13 @@ def parse_document(doc: object, *, now: datetime, new_id: Callable[[str], str], 
         summaries={name: section for name, section in sections.items() if section.summary},
         named_sections=frozenset(sections),
     )
+
+
+def _refuse_newer(version: JsonValue) -> None:
+    """What a later format means by its keys is not known here; a document without a version is fine."""
+    match = _MAJOR.match(version if isinstance(version, str) else str(version))
+    if match is not None and int(match[1]) > _NEWEST:
+        raise InvalidInput(f"the document has version {version!r:.40}", hint="use a newer deermem to take it in")
 
 
 def parse_facts(

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from deermem.errors import InvalidInput
+from deermem.format.conflict_markers import first_marker
 from deermem.format.problems import FormatError
 from deermem.model.summaries import HISTORY_SECTIONS, SECTIONS, USER_SECTIONS, Section, Summaries
 from deermem.model.values import JsonObject, JsonValue
 
 VERSION: Final = "2.0"
 _VERSION = re.compile(r"(\d{1,6})(?:\.\d+)*")
+_CONFLICT: Final = "the file holds an unresolved git merge"
+_RESOLVE: Final = "run deermem check --fix, which joins the two sides, or keep one of them in an editor"
 _OWN_KEYS: Final = frozenset(("version", "revision", "lastUpdated", "user", "history", "facts"))
 
 
@@ -31,8 +34,9 @@ class Manifest:
 def decode(data: bytes) -> Manifest:
     """The document in a memory.json of any version up to 2.
 
-    Raises FormatError: not UTF-8, not JSON, a key twice, NaN, not an object, a version from the future, a revision
-    that is no whole number. Missing sections, and sections that are no objects, are empty.
+    Raises FormatError: not UTF-8, not JSON, left in two by a git merge, a key twice, NaN, not an object, a version
+    from the future, a revision that is no whole number. Missing sections, and sections that are no objects, are
+    empty.
     """
     raw = _object(data)
     version = _version(raw)
@@ -85,6 +89,8 @@ def _object(data: bytes) -> JsonObject:
     try:
         raw = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
+        if line := first_marker(text):
+            raise FormatError("merge-conflict", _CONFLICT, line=line, hint=_RESOLVE) from None
         hint = "mend that line, or restore the file from a backup"
         raise FormatError(
             "not-json", f"the file is not valid JSON: {error.msg}", line=error.lineno, hint=hint

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from deermem.format import canonical, exact, fields, frontmatter
 from deermem.format.body import Body, read_body
+from deermem.format.conflict_markers import START, refuse_conflict
 from deermem.format.digest import effective_revision, parse_digest, text_hash
 from deermem.format.keys import NULLABLE, REQUIRED, Fields
 from deermem.format.problems import FormatError
@@ -19,6 +20,7 @@ from deermem.model.fact import MAX_ID, Fact
 
 _REQUIRED: Final = frozenset(REQUIRED)
 _NOT_NULL: Final = itemgetter(*(_REQUIRED - NULLABLE))
+_CONFLICT: Final = START.encode()
 _BAD_CHARACTER = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -60,6 +62,8 @@ def decode(data: bytes, *, stem: str, when: datetime) -> Parsed:
     Raises FormatError naming line and mend for whatever can't be read safely.
     """
     text = _text(data)
+    if _CONFLICT in data:
+        refuse_conflict(text)
     if (known := _exact(text, data)) is not None:
         return known
     document = _canonical(text, data) or general_document(text)

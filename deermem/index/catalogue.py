@@ -236,6 +236,13 @@ class Catalogue:
             self._paths("SELECT path FROM files WHERE agent = ? AND fact_id = ? COLLATE NOCASE", (agent, fact_id))
         )
 
+    def ids(self, agent: str) -> set[str]:
+        """All ids, in lower case."""
+        found = self.connection.execute(
+            "SELECT lower(fact_id) FROM files WHERE agent = ? AND fact_id IS NOT NULL", (agent,)
+        )
+        return {fact_id for (fact_id,) in found}
+
     def count(self, agent: str) -> int:
         """How many readable facts there are."""
         return int(self._one("SELECT count(*) FROM files WHERE agent = ? AND fact_id IS NOT NULL", (agent,)))

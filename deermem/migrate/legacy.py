@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from deermem.errors import Corruption, InvalidInput, MigrationError
+from deermem.errors import Corruption, DeerMemError, InvalidInput, MigrationError
 from deermem.format import markdown
 from deermem.format.paths import facts_folder
 from deermem.format.problems import FormatError
@@ -66,6 +66,29 @@ def needs_migration(files: UserFiles, place: UserPlace, *, only_agent: str | Non
     if any(_is_due(files, place, path) for path in paths):
         return True
     return adopts_default(only_agent) and bool(old_default_facts(files, _ANY_TIME))
+
+
+def waiting_facts(files: UserFiles, place: UserPlace) -> dict[str, int]:
+    """How many facts wait in each agent's old document; a damaged one that seems to hold facts counts as one.
+
+    What a map of paths names lies in files of its own already, and is not counted.
+    """
+    found: dict[str, int] = {}
+    places = [(DEFAULT_AGENT, place.manifest_name)]
+    places += [(agent, agent_document(agent)) for agent in legacy_agents(files, None)]
+    for agent, path in places:
+        if count := _count_facts(files, place, path):
+            found[agent] = found.get(agent, 0) + count
+    return found
+
+
+def _count_facts(files: UserFiles, place: UserPlace, path: str) -> int:
+    try:
+        document = _load_legacy(files, place, path)
+    except DeerMemError:
+        return int(_FACTS_KEY in (files.read(path) or b""))
+    facts = document.doc.get("facts") if document is not None else None
+    return len(facts) if isinstance(facts, list) else 0
 
 
 def adopts_default(only_agent: str | None) -> bool:

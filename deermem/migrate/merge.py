@@ -78,15 +78,19 @@ class Bucket:
         other, place = known
         if other is not None and other.id == fact.id and other.content.strip() == fact.content.strip():
             return
-        why = "holds another content"
+        where, spot = self.place.shown(origin), self.place.shown(place)
         if other is None:
-            why = "can't be read"
+            message = f"fact {fact.id!r} of {where} lies in {spot} already and can't be read"
+        elif origin == place and other.id == fact.id:
+            message = f"{where} holds the id {fact.id!r} twice, with different contents"
+        elif origin == place:
+            message = f"{where} holds the ids {other.id!r} and {fact.id!r}, which are one: ids have no case"
         elif other.id != fact.id:
-            why = f"is spelled {other.id!r} there"
+            message = f"fact {fact.id!r} of {where} lies in {spot} already and is spelled {other.id!r} there"
+        else:
+            message = f"fact {fact.id!r} of {where} lies in {spot} already and holds another content"
         raise MigrationError(
-            f"migration conflict: fact {fact.id!r} of {self.place.shown(origin)} lies in {self.place.shown(place)} "
-            f"already and {why}; both were kept",
-            hint="give one of them another id, or remove one",
+            f"migration conflict: {message}; both were kept", hint="give one of them another id, or remove one"
         )
 
 

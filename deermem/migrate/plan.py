@@ -20,8 +20,7 @@ from deermem.model.changes import FileChange
 from deermem.model.fact import Fact
 from deermem.model.scope import DEFAULT_AGENT
 from deermem.model.summaries import Summaries
-
-BACKUP_SUFFIX = ".v1.bak"
+from deermem.store.layout import BACKUP_SUFFIX
 
 
 @dataclass(frozen=True, slots=True)

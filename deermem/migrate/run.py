@@ -17,6 +17,7 @@ from deermem.store.refusals import in_words
 
 if TYPE_CHECKING:
     from deermem.migrate.plan import UserPlan
+    from deermem.service.ports import Obstacle
     from deermem.store.lock import HeldLock
 
 
@@ -76,6 +77,19 @@ class MigrationStep:
         reader = FolderFiles(self.files, self.paths)
         with in_words(self.paths):
             return plan_user(reader, self.place, now=self.clock(), only_agent=agent, shared_wins=shared_wins)
+
+    def problems(self) -> tuple[Obstacle, ...]:
+        """Why a migration would stop, as a dry run finds it; raises StoreUnavailable."""
+        from deermem.migrate.users import obstacles
+
+        return obstacles(self)
+
+    def waiting(self) -> dict[str, int]:
+        """How many facts each agent has in documents that are not migrated; raises StoreUnavailable."""
+        from deermem.migrate.legacy import waiting_facts
+
+        with in_words(self.paths):
+            return waiting_facts(FolderFiles(self.files, self.paths), self.place)
 
     def run(self, held: HeldLock, agent: str | None, *, shared_wins: bool = False) -> None:
         """Migrates; raises MigrationError, Corruption or StoreUnavailable with the sources untouched."""

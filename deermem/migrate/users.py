@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from deermem.errors import DeerMemError
+from deermem.errors import DeerMemError, StoreUnavailable
+from deermem.migrate.legacy import agent_document
 from deermem.migrate.plan import describe
 from deermem.migrate.run import MigrationStep
 from deermem.model.reports import UserMigration
 from deermem.model.scope import DEFAULT_AGENT
+from deermem.service.ports import Obstacle
 from deermem.store.lock import HeldLock, user_lock
 from deermem.store.recovery import recover
 
@@ -48,18 +50,40 @@ def _planned(step: MigrationStep, name: str) -> UserMigration:
     try:
         plan = step.plan(None)
     except DeerMemError as whole:
-        problems = [problem for agent in _buckets(step) if (problem := _problem(step, agent))]
-        return UserMigration(user=name, outcome="failed", problems=_unique(problems) or (str(whole),))
+        return UserMigration(user=name, outcome="failed", problems=tuple(_problems(step, whole)))
     outcome = UserMigration(user=name, outcome="planned", facts=plan.facts, steps=tuple(describe(plan)))
     return outcome if plan.outcome == "migrate" else UserMigration(user=name, outcome="current")
 
 
-def _problem(step: MigrationStep, agent: str) -> str:
+def obstacles(step: MigrationStep) -> tuple[Obstacle, ...]:
+    """Why a migration would stop, each reason once, with the document it lies in; raises StoreUnavailable."""
     try:
-        step.plan(agent)
-    except DeerMemError as error:
-        return str(error)
-    return ""
+        step.plan(None)
+    except StoreUnavailable:
+        raise
+    except DeerMemError as whole:
+        return tuple(_obstacle(step, error) for error in _problems(step, whole).values())
+    return ()
+
+
+def _obstacle(step: MigrationStep, error: DeerMemError) -> Obstacle:
+    documents = [step.place.manifest_name, *(agent_document(agent) for agent in step.paths.agents())]
+    for document in documents:
+        shown = step.place.shown(document)
+        if error.message.startswith((f"{shown}:", f"{shown} ")):
+            return Obstacle(document, error.message.removeprefix(f"{shown}: "), error.hint)
+    return Obstacle("", error.message, error.hint)
+
+
+def _problems(step: MigrationStep, whole: DeerMemError) -> dict[str, DeerMemError]:
+    """What stops each bucket, by its text; `whole` is what stopped all of them together."""
+    found: dict[str, DeerMemError] = {}
+    for agent in _buckets(step):
+        try:
+            step.plan(agent)
+        except DeerMemError as error:
+            found.setdefault(str(error), error)
+    return found or {str(whole): whole}
 
 
 def _migrated(step: MigrationStep, name: str, held: HeldLock) -> UserMigration:

@@ -131,7 +131,7 @@ class _Decider:
                 fresh[content_key(fact.content)] = fact
                 found = find_target(self.user, self.agent, fact.id) if item.fact.id is not None else None
                 check_expected(found, fact.id, item.expected)
-                fact = fact if found is None else _over(revived(found.fact, now), fact)
+                fact = fact if found is None else _over(revived(found.fact, now), fact, _title(found, fact.content))
             elif isinstance(item, Upsert) and isinstance(item.fact, Fact):
                 fact = item.fact
                 found = self._existing(known, fact.id)
@@ -225,13 +225,12 @@ def _can_rebase(change: ChangeSet) -> bool:
     return all(item.expected is not None for item in (*change.upserts, *change.deletes))
 
 
-def _over(found: Found, draft: Fact) -> Fact:
+def _over(old: Fact, draft: Fact, title: str) -> Fact:
     """A draft stored under an id that is there: what a draft says nothing of stays."""
-    old = found.fact
     return replace(
         old,
         content=draft.content,
-        title=_title(found, draft.content),
+        title=title,
         category=draft.category,
         confidence=draft.confidence,
         topics=draft.topics,

@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from deermem.errors import Corruption, DeerMemError, StoreUnavailable
+from deermem.format.problems import FormatError
 from deermem.index.rows import Row
+from deermem.model.records import Problem
 from deermem.model.reports import Finding
 from deermem.service.locate import canonical
 from deermem.service.orphans import orphans
@@ -16,7 +18,7 @@ from deermem.service.read import is_sealed
 from deermem.service.snapshot import Snapshot, is_canonical
 from deermem.service.user import UserContext
 from deermem.store.recovery import conflict_copies, leftovers, set_aside_journals
-from deermem.store.strays import Strays, user_strays
+from deermem.store.strays import Strays, unreachable_agents, user_strays
 from deermem.store.undo import undo_is_due
 
 STALE_AFTER: Final = timedelta(days=1)
@@ -28,7 +30,7 @@ _FIX: Final = "deermem check --fix"
 def check(user: UserContext) -> list[Finding]:
     """What is to be said of one user, worst first. Looks only; the files and the journal are left as they are."""
     findings: list[Finding] = []
-    for look in (_document, _journal, _migration, _buckets, _strays):
+    for look in (_documents, _journal, _buckets, _strays):
         findings += _guarded(user, look)
     shut = tuple(f"{finding.path}/" for finding in findings if finding.code == _CLOSED)
     # What lies in a closed folder is as closed as the folder: one of them is enough to say.
@@ -37,7 +39,7 @@ def check(user: UserContext) -> list[Finding]:
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """Worst first, each said once."""
-    unique = {(finding.code, finding.path, finding.fixed): finding for finding in findings}
+    unique = {(finding.code, finding.path, finding.message, finding.fixed): finding for finding in findings}
     return sorted(unique.values(), key=lambda finding: (_ORDER[finding.severity], finding.path, finding.code))
 
 
@@ -82,23 +84,20 @@ def _refused(user: UserContext, error: OSError) -> Finding:
     return Finding(severity="error", code="unavailable", path=path, message=message, hint="check the storage")
 
 
-def _document(user: UserContext) -> Iterator[Finding]:
-    try:
-        user.read_manifest()
-    except Corruption as error:
-        yield Finding(
-            severity="error", code="summaries-unreadable", path=error.path, message=error.reason, hint=error.hint
-        )
-
-
-def _migration(user: UserContext) -> Iterator[Finding]:
-    try:
-        due = user.migration.is_due(None)
-    except DeerMemError as error:
-        path = str(user.paths.manifest)
-        yield Finding(severity="error", code="cannot-migrate", path=path, message=error.message, hint=error.hint)
-        return
-    if due:
+def _documents(user: UserContext) -> Iterator[Finding]:
+    """memory.json, and the old documents that wait beside it or in its place."""
+    due = _is_due(user)
+    stops = user.migration.problems()
+    # An old document is read by other rules; whether they hold is for the migration to say.
+    damaged = None if due else _damage(user)
+    if damaged is not None:
+        yield damaged
+        stops = tuple(stop for stop in stops if stop.document != user.paths.manifest_name)
+    for stop in stops:
+        path = os.path.join(user.paths.folder, stop.document) if stop.document else str(user.paths.folder)
+        message = f"can't be migrated: {stop.message}"
+        yield Finding(severity="error", code="cannot-migrate", path=path, message=message, hint=stop.hint)
+    if due and not stops:
         yield Finding(
             severity="warning",
             code="not-migrated",
@@ -106,6 +105,34 @@ def _migration(user: UserContext) -> Iterator[Finding]:
             message="holds a version 1 document that the next access migrates",
             hint="run deermem migrate with --dry-run to see what it would do",
         )
+
+
+def _is_due(user: UserContext) -> bool:
+    try:
+        return user.migration.is_due(None)
+    except StoreUnavailable:
+        raise
+    except DeerMemError:
+        # What is wrong is said in full by the problems.
+        return False
+
+
+def _damage(user: UserContext) -> Finding | None:
+    """What is wrong with a memory.json of the present version."""
+    try:
+        user.read_manifest()
+    except Corruption as error:
+        cause = error.__cause__
+        problem = cause.problem if isinstance(cause, FormatError) else Problem(code="", message=error.reason)
+        return Finding(
+            severity="error",
+            code="summaries-conflict" if problem.code == "merge-conflict" else "summaries-unreadable",
+            path=error.path,
+            message=f"{error.reason}; facts stay readable, writes are refused",
+            line=problem.line,
+            hint=error.hint,
+        )
+    return None
 
 
 def _journal(user: UserContext) -> Iterator[Finding]:
@@ -227,6 +254,8 @@ def _orphans(user: UserContext, agent: str, seen: Snapshot) -> Iterator[Finding]
 def _strays(user: UserContext) -> Iterator[Finding]:
     found = user_strays(user.paths)
     yield from passed_over(found)
+    for path in unreachable_agents(user.paths):
+        yield _unreachable(path, agent_folder(os.path.basename(path)), "agent", "letters, digits and hyphens")
     now = user.clock()
     for path, changed in found.temporaries:
         if now - datetime.fromtimestamp(changed, UTC) > STALE_AFTER:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Final
 
 from deermem.clock import format_timestamp
 from deermem.format.document import ParsedDocument, parse_document, to_document
@@ -19,6 +20,8 @@ from deermem.service.read import manifest_state, served, snapshot
 from deermem.service.user import ManifestState, UserContext
 from deermem.service.writing import write_fact
 from deermem.store.lock import HeldLock
+
+_MANY: Final = 50
 
 
 def export(user: UserContext, agent: str) -> JsonObject:
@@ -53,6 +56,8 @@ def _decide(
     now = format_timestamp(user.clock())
     decision = Decision(summaries=_summaries(parsed, state, now, replace_all=replace_all))
     known = Known(user, agent, state)
+    if len(parsed.facts) >= _MANY:
+        known.expect_many()
     added: list[Fact] = []
     for fact, stated in zip(parsed.facts, parsed.stated, strict=True):
         found = find_target(user, agent, fact.id) if known.may_have(fact.id) else None

@@ -9,7 +9,7 @@ from deermem.errors import DuplicateFact, InvalidInput
 from deermem.format import markdown
 from deermem.format.emit import entry
 from deermem.format.problems import FormatError
-from deermem.model.changes import ABSENT, Expected
+from deermem.model.changes import ABSENT, Commit, Expected
 from deermem.model.fact import Draft, Fact, Source
 from deermem.model.reports import FactText
 from deermem.service.apply import checked_draft
@@ -88,7 +88,7 @@ def template(draft: Draft) -> bytes:
     return f"---\n{''.join(lines)}---\n\n{body}".encode()
 
 
-def add_text(user: UserContext, agent: str, data: bytes) -> Fact:
+def add_text(user: UserContext, agent: str, data: bytes) -> Commit:
     """Stores a person's text as a new fact; what it leaves out takes defaults, and its source is manual.
 
     Raises InvalidInput that names line and mend, DuplicateFact, NotStored, and FactConflict for an id that is taken.
@@ -112,7 +112,7 @@ def add_text(user: UserContext, agent: str, data: bytes) -> Fact:
         keep_cap(user, known, decision, [fact])
         return decision
 
-    return commit(user, agent, decide).facts[0]
+    return commit(user, agent, decide)
 
 
 def _as_new(user: UserContext, agent: str, fact: Fact) -> Fact:

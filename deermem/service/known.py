@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
+from deermem.format.paths import fact_path
 from deermem.index.catalogue import Catalogue
 from deermem.model.fact import Fact, content_key
 from deermem.policy.capacity import Ranked
@@ -24,10 +25,12 @@ class Known:
 
     def __init__(self, user: UserContext, agent: str, state: ManifestState) -> None:
         self._user = user
+        self._folder = str(user.paths.folder)
         self.agent = agent
         self._state = state
         self._snapshot: Snapshot | None = None
         self._identity: str | None = None
+        self._ids: set[str] | None = None
 
     def same_content(self, content: str) -> Fact | None:
         """The fact that says this already."""
@@ -43,8 +46,14 @@ class Known:
                 return found.fact
         return None
 
+    def expect_many(self) -> None:
+        """Asks once for all ids, where `may_have` is about to be asked for many."""
+        self._ids = self._ask(lambda catalogue: catalogue.ids(self.agent))
+
     def may_have(self, fact_id: str) -> bool:
         """Whether any file may carry this id; false spares a look at the disk for each new fact of an import."""
+        if self._ids is not None:
+            return fact_id.lower() in self._ids or self._is_there(fact_id)
         paths = self._ask(lambda catalogue: catalogue.by_id(self.agent, fact_id))
         if paths is None:
             return self._swept().row(fact_id) is not None or bool(self._swept().unreadable)
@@ -76,7 +85,7 @@ class Known:
         return sorted(row.path for row in self._swept().rows.values() if row.fact and row.fact.expired_by(now))
 
     def _is_there(self, fact_id: str) -> bool:
-        return self._user.files.stat(str(self._user.paths.fact(self.agent, fact_id))) is not None
+        return self._user.files.stat(f"{self._folder}/{fact_path(self.agent, fact_id)}") is not None
 
     def _swept(self) -> Snapshot:
         if self._snapshot is None:

@@ -14,11 +14,28 @@ if TYPE_CHECKING:
     from deermem.store.lock import HeldLock
 
 
+class Obstacle(NamedTuple):
+    """Why a migration would stop. `document` is the old document it lies in, below the user's folder, "" for none."""
+
+    document: str
+    message: str
+    hint: str
+
+
 class Migration(Protocol):
     """The step that brings an old store to the present layout; the engine hands it in."""
 
     def is_due(self, agent: str | None) -> bool:
         """Cheap: whether this user's shared document, or that agent's (None: any agent's), is an old one."""
+
+    def problems(self) -> tuple[Obstacle, ...]:
+        """Why a migration would stop, each reason once; none where it would go through, or nothing is due.
+
+        Runs the checks of a dry run over all agents; raises StoreUnavailable where files can't be looked at.
+        """
+
+    def waiting(self) -> dict[str, int]:
+        """How many facts each agent has in documents that are not migrated; a damaged one counts as one."""
 
     def settled(self, agent: str | None) -> None:
         """memory.json was just written by this engine, under the lock; what was current before is so still."""

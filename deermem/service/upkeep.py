@@ -8,17 +8,23 @@ from deermem.service.user import UserContext
 
 
 def bucket_stats(user: UserContext, name: str | None) -> tuple[BucketStats, ...]:
-    """One entry an agent; `name` is what the user is called in the report."""
+    """One entry an agent; `name` is what the user is called in the report.
+
+    Facts of old documents are counted too: as unreadable where a migration would stop.
+    """
     found = []
-    for agent in user.paths.agents():
+    waiting = user.migration.waiting()
+    stopped = bool(waiting and user.migration.problems())
+    for agent in sorted({*user.paths.agents(), *waiting}):
         seen = user.view.sweep(agent)
         size = sum(row.stamp[2] for row in seen.all_rows())
+        old = waiting.get(agent, 0)
         found.append(
             BucketStats(
                 user_id=name,
                 agent=agent,
-                facts=len(seen.facts),
-                unreadable=len(seen.unreadable) + len(seen.shadowed),
+                facts=len(seen.facts) + (0 if stopped else old),
+                unreadable=len(seen.unreadable) + len(seen.shadowed) + (old if stopped else 0),
                 bytes=size,
             )
         )
