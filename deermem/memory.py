@@ -123,6 +123,21 @@ class Memory:
 
         return apply(self._user, self.scope.agent, change)
 
+    def state_token(self) -> str:
+        """A token over memory.json and every file of this agent: moves with commits and hand edits, for a ChangeSet.
+
+        Taken before what a decision rests on is read, it makes whatever moved since a RevisionConflict.
+        """
+        from deermem.service.read import manifest_state, token_of
+
+        return token_of(self._user, self.scope.agent, manifest_state(self._user, self.scope.agent).data)
+
+    def epoch(self) -> str:
+        """A value that each clear changes, "" before the first, for a ChangeSet: what is older comes too late."""
+        from deermem.store.epoch import read_epoch
+
+        return read_epoch(self._user.files, self._user.paths)
+
     def clear(self) -> Commit:
         """Removes all facts of this agent; the user's summaries and the agent's own files stay."""
         from deermem.service.clear import clear

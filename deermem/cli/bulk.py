@@ -102,8 +102,8 @@ def export(invocation: Invocation, file: str) -> None:
     if file != STANDARD_STREAM:
         _refuse_place_in_store(invocation, file)
     with invocation.engine() as engine:
-        note_missing_store(engine)
         document = invocation.handle(engine).document()
+        note_missing_store(engine)
     if file == STANDARD_STREAM:
         emit(document)
         return

@@ -40,6 +40,8 @@ def demo(invocation: Invocation, keep: str | None) -> None:
 
     with tempfile.TemporaryDirectory(prefix="deermem-demo-") as folder:
         _tour(_Stage(program, Path(folder)), invocation)
+    if not invocation.json:
+        say("\nThat folder was temporary and is removed now; `deermem demo --keep DIR` leaves one behind.")
 
 
 def _new_folder(name: str) -> Path:
@@ -130,6 +132,8 @@ def _old_store(stage: _Stage) -> None:
         path.write_bytes((files("deermem.cli") / "demo_data" / sample).read_bytes())
     stage.step("An old store: all that is known of a user is one JSON document, and one more for each agent.")
     stage.show_files()
+    place = "users/lin/memory.json"
+    stage.show(f"cat {place}", (stage.root / place).read_text(encoding="utf-8"))
 
 
 def _migrated(stage: _Stage) -> None:
@@ -179,12 +183,8 @@ def _prompt(stage: _Stage) -> None:
 
 
 def _whereabouts(stage: _Stage) -> None:
-    end = (
-        f"They stay there: try `deermem --root {shlex.quote(str(stage.root))} --user ana list`."
-        if stage.kept
-        else "That folder was temporary and is removed now; `deermem demo --keep DIR` leaves one behind."
-    )
-    stage.step(f"All of it lies in {stage.root}, as plain files. {end}")
+    stays = f" They stay there: try `deermem --root {shlex.quote(str(stage.root))} --user ana list`."
+    stage.step(f"All of it lies in {stage.root}, as plain files.{stays if stage.kept else ''}")
     stage.run("stats")
 
 

@@ -100,17 +100,21 @@ def list_facts(invocation: Invocation, category: str | None, limit: int | None, 
         invocation.refuse_agent("--all-agents names them all")
     end = None if limit is None else offset + limit
     with invocation.engine() as engine:
+        if all_agents:
+            agents = engine.agents(invocation.user)
+            everything = [
+                (name, fact) for name in agents for fact in engine.memory(invocation.user, name).list(category)
+            ]
+            found = everything[offset:end]
+        else:
+            found = [("", fact) for fact in invocation.handle(engine).list(category, limit, offset)]
         missing = note_missing_store(engine)
-        agents = engine.agents(invocation.user) if all_agents else [invocation.agent]
-        found = [(agent, fact) for agent in agents for fact in engine.memory(invocation.user, agent).list(category)][
-            offset:end
-        ]
         if not found and not missing and not invocation.json:
-            note_nothing(invocation, engine, "no facts", "list --all-agents shows them")
+            note_nothing(invocation, engine, "no facts", "" if all_agents else "list --all-agents shows them")
     if invocation.json:
-        emit([{**fact_object(fact), "agent": agent} if all_agents else fact for agent, fact in found])
+        emit([{**fact_object(fact), "agent": name} if all_agents else fact for name, fact in found])
     else:
-        table([(*([agent] if agent and all_agents else []), *columns(fact)) for agent, fact in found])
+        table([(name, *columns(fact)) if all_agents else columns(fact) for name, fact in found])
 
 
 @click.command("show", cls=Command)

@@ -13,8 +13,8 @@ import click
 from deermem.cli import bulk, demo, edit, facts, init, prompt, search, upkeep, watch
 from deermem.cli.invocation import Group, Invocation, pass_invocation
 from deermem.cli.notices import RAISE_CAP
-from deermem.cli.output import emit, fact_object, one_line, say, tolerate_any_character
-from deermem.errors import DeerMemError, DuplicateFact, FactConflict, InvalidInput, NotStored
+from deermem.cli.output import OutputRefused, emit, fact_object, one_line, say, tolerate_any_character
+from deermem.errors import DeerMemError, DuplicateFact, FactConflict, NotStored
 from deermem.model.fact import Fact
 
 DEBUG_VARIABLE: Final = "DEERMEM_DEBUG"
@@ -83,7 +83,7 @@ def _refuse_nul(arguments: Sequence[str]) -> None:
         if "\0" in argument:
             option = argument.partition("=")[0] if argument.startswith("--") else (["", *arguments])[number - 1]
             named = option if option.startswith("--") and "\0" not in option else f"argument {number}"
-            raise InvalidInput(f"{named} holds a NUL character", hint="remove it")
+            raise click.UsageError(f"{named} holds a NUL character; remove it")
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
@@ -106,7 +106,7 @@ def _print_version(invocation: Invocation) -> None:
 
 
 def _drop_output() -> None:
-    """Keeps the interpreter's last flush from complaining about the pipe that the reader closed."""
+    """Keeps the interpreter's last flush from complaining about a pipe that was closed, or a full disk."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -125,29 +125,14 @@ def _report(error: Exception, invocation: Invocation) -> int:
         import traceback
 
         traceback.print_exception(error)
-    refused = isinstance(error, OSError) and _output_is_refused()
-    failure = _output_failure(error) if refused else _failure(error)
+    failure = _failure(error)
     tail = f"; {failure.hint}" if failure.hint else ""
     click.echo(f"deermem: {one_line(failure.message + tail)}", err=True)
-    if invocation.json and not refused:
+    if isinstance(error, OutputRefused):
+        _drop_output()
+    elif invocation.json:
         emit({"error": {"type": failure.kind, "message": failure.message, "hint": failure.hint, **_fact_of(error)}})
     return failure.code
-
-
-def _output_is_refused() -> bool:
-    """Whether what is printed can't be written; then nothing more is tried, at the interpreter's end neither."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _drop_output()
-        return True
-    return False
-
-
-def _output_failure(error: Exception) -> _Failure:
-    why = (error.strerror if isinstance(error, OSError) else "") or str(error)
-    hint = "what was asked for is done; check where it is printed to"
-    return _Failure(type(error).__name__, f"standard output can't be written: {why}", hint, 1)
 
 
 def _failure(error: Exception) -> _Failure:

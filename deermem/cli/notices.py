@@ -37,21 +37,24 @@ def note_missing_store(engine: DeerMem) -> bool:
 
 
 def note_nothing(invocation: Invocation, engine: DeerMem, what: str, mend: str) -> None:
-    """Says that there is nothing and, where other agents of the user have facts, who and how to see them."""
+    """Says that there is nothing and, where other agents of the user have facts, who; `mend` "" looks at none."""
+    others = _others(invocation, engine) if mend else ""
+    note(f"{what}; other agents have some: {others}; {mend}" if others else what)
+
+
+def _others(invocation: Invocation, engine: DeerMem) -> str:
     from deermem.model.scope import normalize_agent
+    from deermem.service.upkeep import bucket_stats
 
     here = normalize_agent(invocation.agent)
-    others = {name: _facts(invocation, engine, name) for name in engine.agents(invocation.user) if name != here}
-    named = ", ".join(f"{name} ({count(number, 'fact')})" for name, number in others.items() if number)
-    note(f"{what}; other agents have some: {named}; {mend}" if named else what)
-
-
-def _facts(invocation: Invocation, engine: DeerMem, agent: str) -> int:
     try:
-        return len(engine.memory(invocation.user, agent).list())
-    except DeerMemError:
+        buckets = bucket_stats(engine.context(invocation.user), invocation.user)
+    except (DeerMemError, OSError):
         # What is wrong with another agent must not fail a call about this one.
-        return 0
+        return ""
+    return ", ".join(
+        f"{item.agent} ({count(item.facts, 'fact')})" for item in buckets if item.agent != here and item.facts
+    )
 
 
 def note_backups(invocation: Invocation, engine: DeerMem, *, all_agents: bool = False) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deermem.clock import format_timestamp
+from deermem.errors import DeerMemError
 from deermem.model.fact import Fact, derive_title
 
 if TYPE_CHECKING:
@@ -32,9 +33,25 @@ def one_line(text: str) -> str:
     return visible(_LINE_BREAKS.sub(" ", text.strip()))
 
 
+class OutputRefused(DeerMemError):
+    """Standard output can't be written: the disk is full, or nobody is there to read."""
+
+
+def put(text: str, nl: bool = True) -> None:
+    """Writes to standard output as it is; raises OutputRefused, and BrokenPipeError where the reader left."""
+    try:
+        click.echo(text, nl=nl)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        hint = "nothing that was changed is undone; look where it is printed to"
+        raise OutputRefused(f"standard output can't be written: {error.strerror}", hint=hint) from None
+
+
 def say(text: str = "") -> None:
     """One or more lines of the answer, on standard output."""
-    click.echo(visible(text))
+    put(visible(text))
 
 
 def note(text: str) -> None:
@@ -48,7 +65,7 @@ def table(rows: Iterable[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for cells in lines:
         padded = [cell.ljust(width) for cell, width in zip(cells[:-1], widths, strict=False)]
-        click.echo("  ".join([*padded, cells[-1]]).rstrip())
+        put("  ".join([*padded, cells[-1]]).rstrip())
 
 
 def count(number: int, noun: str) -> str:
@@ -61,7 +78,7 @@ def emit(value: object) -> None:
     import json
 
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-    click.echo(json.dumps(to_json(value), ensure_ascii=ascii_only, indent=2))
+    put(json.dumps(to_json(value), ensure_ascii=ascii_only, indent=2))
 
 
 def to_json(value: object) -> JsonValue:

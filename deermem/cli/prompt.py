@@ -9,7 +9,7 @@ import click
 from deermem.cli.input import text_or_stdin
 from deermem.cli.invocation import Command, Group, Invocation, pass_invocation
 from deermem.cli.notices import note_missing_store
-from deermem.cli.output import emit, note, say
+from deermem.cli.output import emit, note, put, say
 from deermem.model.summaries import HISTORY_SECTIONS, SECTIONS, USER_SECTIONS, Summaries
 from deermem.model.values import JsonObject
 
@@ -19,12 +19,12 @@ from deermem.model.values import JsonObject
 def context(invocation: Invocation) -> None:
     """Print the block of memory that goes into a prompt."""
     with invocation.engine() as engine:
-        missing = note_missing_store(engine)
         text = invocation.handle(engine).context()
+        missing = note_missing_store(engine)
     if invocation.json:
         emit({"context": text})
     elif text:
-        click.echo(text, nl=not text.endswith("\n"))
+        put(text, nl=not text.endswith("\n"))
     elif not missing:
         note("nothing is remembered yet")
 
@@ -37,15 +37,15 @@ def summaries(click_context: click.Context, invocation: Invocation) -> None:
     if click_context.invoked_subcommand is not None:
         return
     with invocation.engine() as engine:
-        note_missing_store(engine)
         found = invocation.handle(engine).summaries()
+        missing = note_missing_store(engine)
     if invocation.json:
         emit(_summaries_object(found))
-    elif found.is_empty():
-        note("no summaries")
-    else:
+    elif not found.is_empty():
         said = {key: found.section(key).summary for key in SECTIONS}
         say("\n".join(f"{key}: {text}" for key, text in said.items() if text))
+    elif not missing:
+        note("no summaries")
 
 
 @summaries.command("set")

@@ -12,10 +12,9 @@ from deermem.cli.facts import columns
 from deermem.cli.input import since_option, until_option
 from deermem.cli.invocation import Command, Invocation, pass_invocation
 from deermem.cli.notices import note_missing_store, note_nothing
-from deermem.cli.output import count, emit, note, say, table
+from deermem.cli.output import count, emit, say, table
 
 if TYPE_CHECKING:
-    from deermem.engine import DeerMem
     from deermem.model.explanations import Absence, ExplainedHit, Explanation, QueryReading
     from deermem.model.records import SearchHit
 
@@ -66,24 +65,19 @@ def search(  # noqa: PLR0913 - one parameter an option
     if all_agents:
         invocation.refuse_agent("--all-agents names them all")
     with invocation.engine() as engine:
-        missing = note_missing_store(engine)
         if explain:
             _print_explanation(invocation, invocation.handle(engine).explain(text, top_k, why=why, **filters))
+            note_missing_store(engine)
             return
         if all_agents:
             hits = engine.search(invocation.user, text, None, top_k, **filters)
         else:
             hits = invocation.handle(engine).search(text, top_k, **filters)
+        missing = note_missing_store(engine)
         if not hits and not missing and not invocation.json:
-            _note_nothing(invocation, engine, all_agents)
+            mend = "" if all_agents else "search --all-agents looks there too"
+            note_nothing(invocation, engine, "nothing found", mend)
     _print_hits(invocation, hits, with_agent=all_agents)
-
-
-def _note_nothing(invocation: Invocation, engine: DeerMem, all_agents: bool) -> None:
-    if all_agents:
-        note("nothing found")
-    else:
-        note_nothing(invocation, engine, "nothing found", "search --all-agents looks there too")
 
 
 def _print_hits(invocation: Invocation, hits: Sequence[SearchHit], *, with_agent: bool) -> None:

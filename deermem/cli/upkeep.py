@@ -23,8 +23,8 @@ def reindex(invocation: Invocation, everyone: bool) -> int:
     """Build the search index anew from the files."""
     user = _whose(invocation, everyone)
     with invocation.engine() as engine:
-        note_missing_store(engine)
         report = engine.reindex(user)
+        note_missing_store(engine)
     if invocation.json:
         emit(report)
     else:
@@ -49,8 +49,8 @@ def check(invocation: Invocation, everyone: bool, fix: bool) -> int:
     """Look for files that can't be served and for whatever else is not in order; changes nothing without --fix."""
     user = _whose(invocation, everyone)
     with invocation.engine() as engine:
-        note_missing_store(engine)
         findings = engine.check(user, fix=fix)
+        note_missing_store(engine)
     if invocation.json:
         emit(findings)
     else:
@@ -74,8 +74,8 @@ def stats(invocation: Invocation) -> None:
     """Count users, agents and facts, of one user or of the whole store."""
     invocation.refuse_agent("the counts of every agent are shown")
     with invocation.engine() as engine:
-        note_missing_store(engine)
         found = engine.stats(invocation.user)
+        note_missing_store(engine)
     if invocation.json:
         emit({**record_object(found), "facts": found.facts, "unreadable": found.unreadable})
     else:

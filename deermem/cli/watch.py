@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.output import note, one_line
+from deermem.cli.output import note, one_line, put
 
 if TYPE_CHECKING:
     from deermem.watch import Change
@@ -56,14 +56,14 @@ def _print(change: Change, *, as_json: bool) -> None:
         if as_json:
             _print_json({"time": time, "user": change.user, "agent": change.agent, "path": path})
         else:
-            click.echo("  ".join([time, change.user or "-", change.agent, one_line(path or _ALL)]))
+            put("  ".join([time, change.user or "-", change.agent, one_line(path or _ALL)]))
 
 
 def _print_json(entry: dict[str, str | None]) -> None:
     import json
 
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-    click.echo(json.dumps(entry, ensure_ascii=ascii_only))
+    put(json.dumps(entry, ensure_ascii=ascii_only))
 
 
 COMMANDS: Final[dict[str, click.Command]] = {"watch": watch}

@@ -73,7 +73,7 @@ def _mark(line: str) -> str:
 
 
 def _conflict(text: str) -> int:
-    lines = text.split("\n")
+    lines = text.removeprefix("\ufeff").split("\n")
     body = _body_start(lines)
     front = next((number for number, line in enumerate(lines[:body], 1) if line.startswith(START)), 0)
     return front or _in_body(lines, body)
@@ -81,7 +81,7 @@ def _conflict(text: str) -> int:
 
 def _body_start(lines: list[str]) -> int:
     """The index of the first line below the front matter, 0 where there is none."""
-    if lines[0].removeprefix("\ufeff").rstrip() != "---":
+    if lines[0].rstrip() != "---":
         return 0
     return next((number + 1 for number, line in enumerate(lines) if number and line.rstrip() == "---"), 0)
 

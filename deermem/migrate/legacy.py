@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from deermem.errors import Corruption, DeerMemError, InvalidInput, MigrationError
 from deermem.format import markdown
+from deermem.format.conflict_markers import first_marker
 from deermem.format.paths import facts_folder
 from deermem.format.problems import FormatError
 from deermem.migrate.place import LEAD_AGENT, LEGACY_NAME, UserPlace
@@ -135,6 +136,8 @@ def parse_json(data: bytes, shown: str) -> JsonObject:
     except RecursionError:
         raise _corruption(shown, "it is nested too deep") from None
     except ValueError as error:
+        if line := first_marker(data.decode("utf-8-sig")):
+            raise _corruption(shown, f"it holds an unresolved git merge, line {line}") from None
         raise _corruption(shown, f"it is not valid JSON: {error}") from None
     if not isinstance(doc, dict):
         raise _corruption(shown, f"it holds a JSON {type(doc).__name__}, not an object")

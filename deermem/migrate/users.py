@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deermem.errors import DeerMemError, StoreUnavailable
+from deermem.errors import Corruption, DeerMemError, StoreUnavailable
 from deermem.migrate.legacy import agent_document
 from deermem.migrate.plan import describe
 from deermem.migrate.run import MigrationStep
@@ -67,12 +67,11 @@ def obstacles(step: MigrationStep) -> tuple[Obstacle, ...]:
 
 
 def _obstacle(step: MigrationStep, error: DeerMemError) -> Obstacle:
-    documents = [step.place.manifest_name, *(agent_document(agent) for agent in step.paths.agents())]
-    for document in documents:
-        shown = step.place.shown(document)
-        if error.message.startswith((f"{shown}:", f"{shown} ")):
-            return Obstacle(document, error.message.removeprefix(f"{shown}: "), error.hint)
-    return Obstacle("", error.message, error.hint)
+    documents = [*(agent_document(agent) for agent in step.paths.agents()), step.place.manifest_name]
+    words = error.message.replace(":", " ").split()
+    document = next((document for document in documents if step.place.shown(document) in words), "")
+    message = error.message.removeprefix(f"{step.place.shown(document)}: ") if document else error.message
+    return Obstacle(document, message, error.hint, isinstance(error, Corruption))
 
 
 def _problems(step: MigrationStep, whole: DeerMemError) -> dict[str, DeerMemError]:

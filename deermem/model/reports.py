@@ -81,7 +81,7 @@ class Stats:
 
     @property
     def unreadable(self) -> int:
-        """All fact files that are not served."""
+        """All fact files that are not served, and all facts of old documents that can't be migrated."""
         return sum(bucket.unreadable for bucket in self.buckets)
 
 

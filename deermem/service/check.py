@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from deermem.errors import Corruption, DeerMemError, StoreUnavailable
+from deermem.errors import Corruption, DeerMemError, InvalidInput, StoreUnavailable
 from deermem.format.problems import FormatError
 from deermem.index.rows import Row
 from deermem.model.records import Problem
 from deermem.model.reports import Finding
+from deermem.model.scope import normalize_agent
 from deermem.service.locate import canonical
 from deermem.service.orphans import orphans
 from deermem.service.read import is_sealed
@@ -64,6 +65,21 @@ def passed_over(found: Strays) -> Iterator[Finding]:
         yield closed(path)
 
 
+def unreachable(path: str, folder_of: Callable[[str], str], owner: str) -> Finding:
+    """A folder with facts in it whose name stands for nobody; `folder_of` makes a folder's name of an owner's."""
+    parent, name = os.path.split(path)
+    try:
+        right = folder_of(name)
+    except InvalidInput as error:
+        hint = f"rename it ({error.hint}), or move it away"
+    else:
+        taken = os.path.lexists(os.path.join(parent, right))
+        hint = f"move what it holds into {right!r}" if taken else f"rename it to {right!r}"
+        hint = f"{hint}, the folder of {owner} {name!r}, or move it away"
+    message = f"holds memory that nobody sees: no {owner}'s folder has this name"
+    return Finding(severity="warning", code="unreachable-folder", path=path, message=message, hint=hint)
+
+
 def _guarded(user: UserContext, look: Callable[[UserContext], Iterator[Finding]]) -> list[Finding]:
     """One closed folder must not keep the others from being looked at."""
     found: list[Finding] = []
@@ -88,11 +104,12 @@ def _documents(user: UserContext) -> Iterator[Finding]:
     """memory.json, and the old documents that wait beside it or in its place."""
     due = _is_due(user)
     stops = user.migration.problems()
-    # An old document is read by other rules; whether they hold is for the migration to say.
-    damaged = None if due else _damage(user)
+    own = [stop for stop in stops if stop.document == user.paths.manifest_name]
+    # An old memory.json is read by other rules; whether it keeps them is for the migration to say.
+    damaged = _damage(user) if not due or any(stop.unreadable for stop in own) else None
     if damaged is not None:
         yield damaged
-        stops = tuple(stop for stop in stops if stop.document != user.paths.manifest_name)
+        stops = tuple(stop for stop in stops if stop not in own)
     for stop in stops:
         path = os.path.join(user.paths.folder, stop.document) if stop.document else str(user.paths.folder)
         message = f"can't be migrated: {stop.message}"
@@ -128,7 +145,7 @@ def _damage(user: UserContext) -> Finding | None:
             severity="error",
             code="summaries-conflict" if problem.code == "merge-conflict" else "summaries-unreadable",
             path=error.path,
-            message=f"{error.reason}; facts stay readable, writes are refused",
+            message=error.reason,
             line=problem.line,
             hint=error.hint,
         )
@@ -255,7 +272,7 @@ def _strays(user: UserContext) -> Iterator[Finding]:
     found = user_strays(user.paths)
     yield from passed_over(found)
     for path in unreachable_agents(user.paths):
-        yield _unreachable(path, agent_folder(os.path.basename(path)), "agent", "letters, digits and hyphens")
+        yield unreachable(path, normalize_agent, "agent")
     now = user.clock()
     for path, changed in found.temporaries:
         if now - datetime.fromtimestamp(changed, UTC) > STALE_AFTER:

@@ -16,7 +16,7 @@ from deermem.service.commit import Decision, Write, commit
 from deermem.service.expiry import delete_expired, revived
 from deermem.service.known import Known
 from deermem.service.locate import find, find_target
-from deermem.service.read import manifest_state, served, snapshot
+from deermem.service.read import served, snapshot, summaries_if_readable
 from deermem.service.user import ManifestState, UserContext
 from deermem.service.writing import write_fact
 from deermem.store.lock import HeldLock
@@ -26,9 +26,9 @@ _MANY: Final = 50
 
 def export(user: UserContext, agent: str) -> JsonObject:
     """The v1-shaped document: shared summaries and this agent's facts. Nothing in it is shared with the engine."""
-    state = manifest_state(user, agent)
+    summaries = summaries_if_readable(user, agent)
     facts = served(snapshot(user, agent).facts, user.clock())
-    return to_document(facts, state.manifest.summaries if state.manifest else Summaries())
+    return to_document(facts, summaries)
 
 
 def import_document(user: UserContext, agent: str, document: object, *, replace_all: bool) -> Commit:

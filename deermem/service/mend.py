@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from deermem.errors import DeerMemError, InvalidInput
-from deermem.format import markdown
+from deermem.errors import Corruption, DeerMemError, InvalidInput
+from deermem.format import manifest, markdown
+from deermem.format.manifest import Manifest
+from deermem.format.merge import resolve
+from deermem.format.problems import FormatError
 from deermem.format.split import split
 from deermem.index.rows import Row
 from deermem.model.reports import Finding
@@ -20,9 +23,11 @@ from deermem.service.orphans import orphans
 from deermem.service.snapshot import Snapshot, is_canonical
 from deermem.service.user import ManifestState, UserContext
 from deermem.store.kept import keep_copy
-from deermem.store.lock import HeldLock
+from deermem.store.lock import HeldLock, user_lock
+from deermem.store.recovery import recover
+from deermem.store.refusals import in_words
 from deermem.store.sidecars import remove_entries
-from deermem.store.transaction import Transaction
+from deermem.store.transaction import ManifestChange, Transaction
 
 MENDABLE: Final = frozenset(
     [
@@ -34,6 +39,7 @@ MENDABLE: Final = frozenset(
         "sealed-record",
         "leftovers",
         "undo-journal",
+        "summaries-conflict",
     ]
 )
 # Taking the lock migrates, but a migration alone is no mend: whoever asks for one has a dry run first.
@@ -52,10 +58,13 @@ def mend(user: UserContext) -> list[Finding]:
     if not any(finding.code in MENDABLE for finding in before):
         return before
     refused: list[Finding] = []
+    path = str(user.paths.folder)
     try:
+        if any(finding.code == "summaries-conflict" for finding in before):
+            path = str(user.paths.manifest)
+            _join_summaries(user)
         _mend_all(user)
     except DeerMemError as error:
-        path = str(user.paths.folder)
         refused = [Finding(severity="warning", code="not-mended", path=path, message=error.message, hint=error.hint)]
     after = check(user)
     left = {(finding.code, finding.path) for finding in after}
@@ -76,6 +85,47 @@ def _mend_all(user: UserContext) -> None:
         for start in range(0, len(paths), _BATCH):
             bucket.mend(paths[start : start + _BATCH])
         commit(user, agent, bucket.drop_orphans, creates=False)
+
+
+def _join_summaries(user: UserContext) -> None:
+    """Makes one memory.json of the two that a git merge left in it; raises Corruption where a person must choose."""
+    with user_lock(user.paths, user.lock_timeout) as held:
+        recover(user.files, held)
+        path = str(user.paths.manifest)
+        with in_words(user.paths):
+            before = user.files.read(path)
+        if before is None:
+            return
+        try:
+            manifest.decode(before)
+        except FormatError:
+            joined = _joined(before, path)
+        else:
+            # Somebody else resolved it since it was looked at.
+            return
+        summaries = joined.summaries
+        after = manifest.encode(joined, summaries=summaries, revision=summaries.revision, now=summaries.last_updated)
+        _keep_copies(user, held, [(user.paths.manifest_name, before)])
+        change = ManifestChange(before, after, summaries.revision, summaries=True)
+        Transaction(user.files, held).commit([], change)
+
+
+def _joined(data: bytes, path: str) -> Manifest:
+    try:
+        return resolve(data)
+    except FormatError as error:
+        problem = error.problem
+        raise Corruption(problem.message, path=path, reason=problem.message, hint=problem.hint) from error
+
+
+def _keep_copies(user: UserContext, held: HeldLock, copies: Sequence[tuple[str, bytes]]) -> None:
+    if not copies:
+        return
+    with in_words(user.paths):
+        Transaction(user.files, held).prepare_journal()
+        for name, data in copies:
+            keep_copy(user.files, user.paths, name, data)
+        user.files.flush_folder(str(user.paths.journal))
 
 
 @dataclass(slots=True)
@@ -152,22 +202,14 @@ class _Bucket:
 
     def _keep(self, held: HeldLock, decision: Decision) -> None:
         touched = [(write.path, write.before) for write in decision.writes if write.before is not None]
-        self._keep_copies(held, [(PurePosixPath(path).name, data) for path, data in touched])
-
-    def _keep_copies(self, held: HeldLock, copies: Sequence[tuple[str, bytes]]) -> None:
-        if not copies:
-            return
-        Transaction(self.user.files, held).prepare_journal()
-        for name, data in copies:
-            keep_copy(self.user.files, self.user.paths, name, data)
-        self.user.files.flush_folder(str(self.user.paths.journal))
+        _keep_copies(self.user, held, [(PurePosixPath(path).name, data) for path, data in touched])
 
     def drop_orphans(self, held: HeldLock, _: ManifestState) -> Decision:
         """Takes old entries without a fact out of the sidecars, which are ours alone and derived."""
         found = [item for item in orphans(self.user, self.agent, self.user.view.sweep(self.agent)) if item.due]
         files = self.user.files
         copies = [(os.path.basename(item.path), data) for item in found if (data := files.read(item.path)) is not None]
-        self._keep_copies(held, copies)
+        _keep_copies(self.user, held, copies)
         for item in found:
             remove_entries(files, self.user.paths, self.agent, item.due, only=os.path.basename(item.path))
         return Decision()

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 
 
 class Obstacle(NamedTuple):
-    """Why a migration would stop. `document` is the old document it lies in, below the user's folder, "" for none."""
+    """Why a migration would stop. `document` is the document it lies in, below the user's folder, "" for none.
+
+    `unreadable`: the document is no JSON of any version.
+    """
 
     document: str
     message: str
     hint: str
+    unreadable: bool
 
 
 class Migration(Protocol):

@@ -7,15 +7,18 @@ after three turns, under the lock.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
+from deermem.errors import Corruption
 from deermem.format.paths import facts_folder
 from deermem.index.rows import Row
 from deermem.model.fact import Fact
+from deermem.model.summaries import Summaries
 from deermem.service.locate import Found, canonical, corrupt, missing, read_path
 from deermem.service.snapshot import Snapshot, resolve, state_token
 from deermem.service.user import ManifestState, UserContext, parse_manifest
@@ -24,6 +27,7 @@ from deermem.store.refusals import in_words
 from deermem.store.repository import parse
 
 _TURNS = 3
+_log = logging.getLogger("deermem")
 
 
 def make_ready(user: UserContext, agent: str | None) -> None:
@@ -59,6 +63,20 @@ def manifest_state(user: UserContext, agent: str) -> ManifestState:
         return state
     data = record.manifest_after.encode()
     return replace(state, data=data, manifest=parse_manifest(data, str(user.paths.manifest)))
+
+
+def summaries_if_readable(user: UserContext, agent: str) -> Summaries:
+    """The summaries for whoever also shows facts: empty, with a warning, where memory.json can't be used.
+
+    Raises Corruption only where the facts can't be read either, because they wait in a damaged old document.
+    """
+    make_ready(user, agent)
+    try:
+        state = manifest_state(user, agent)
+    except Corruption as error:
+        _log.warning("%s; it goes on without the summaries", error)
+        return Summaries()
+    return state.manifest.summaries if state.manifest else Summaries()
 
 
 def get(user: UserContext, agent: str, fact_id: str) -> Fact:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from deermem.store.layout import AGENTS, FACTS, USERS, Layout, UserPaths
+from deermem.store.repository import scan_facts
 
 _TEMPORARY: Final = (".tmp", ".swp", "~")
 
@@ -42,6 +43,39 @@ def root_strays(layout: Layout, only: str | None = None) -> Strays:
     found = Strays()
     _entries(str(layout.root / USERS), found, None if only is None else {only})
     return found
+
+
+def unreachable_agents(paths: UserPaths) -> list[str]:
+    """Folders beside the agents' with facts in them, whose names no agent can have; absolute, in name order."""
+    folder = str(paths.folder / AGENTS)
+    reached = set(paths.agents()) if os.path.isdir(folder) else set()
+    return [f"{folder}/{name}" for name in _other_folders(folder, reached) if _has_facts(f"{folder}/{name}")]
+
+
+def unreachable_users(layout: Layout) -> list[str]:
+    """Folders beside the users' with memory in them, whose names no id maps to; absolute, in name order."""
+    folder = str(layout.root / USERS)
+    try:
+        reached = set(layout.users())
+    except PermissionError:
+        return []
+    return [f"{folder}/{name}" for name in _other_folders(folder, reached) if _has_memory(layout, f"{folder}/{name}")]
+
+
+def _other_folders(folder: str, reached: set[str]) -> list[str]:
+    return [entry.name for entry in _entries(folder, Strays()) if entry.name not in reached]
+
+
+def _has_memory(layout: Layout, user: str) -> bool:
+    agents = f"{user}/{AGENTS}"
+    if os.path.isfile(f"{user}/{layout.manifest_name}"):
+        return True
+    return any(_has_facts(f"{agents}/{name}") for name in _other_folders(agents, set()))
+
+
+def _has_facts(agent: str) -> bool:
+    facts = f"{agent}/{FACTS}"
+    return not os.path.islink(facts) and bool(scan_facts(facts).files)
 
 
 def _walk(folder: str, found: Strays) -> None:

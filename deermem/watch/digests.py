@@ -47,16 +47,12 @@ class Digests:
             return None
         return Change(place.user, place.agent, () if before.files is None else _differing(before.files, now))
 
-    def resolve(self, place: Place, told: frozenset[str], *, remember: bool) -> Change:
-        """Looks at an agent's files; the Change for the paths that events told of.
-
-        `remember` only when nothing else is on its way: what is remembered and then not told of would be missed.
-        """
+    def resolve(self, place: Place, told: frozenset[str]) -> Change:
+        """Looks at an agent's files and remembers it; the Change for the paths that events told of."""
         if "" in told:
             return self.look(place) or Change(place.user, place.agent)
         now = self._scan(place)
-        if remember:
-            self._remember(place, now)
+        self._remember(place, now)
         found: set[str] = set()
         for path in told:
             below = [name for name in now if name.startswith(path)] if path.endswith("/") else []

@@ -86,15 +86,17 @@ class Burst:
     """What one burst touched.
 
     `paths`: below `facts/`, "" for all of them, with a `/` at the end for folders. `users`: folders of users, or
-    agents as a whole, came or went. `lost`: events may be missing. `unfinished`: it went on when its time was up;
-    `removing`: the users that files were removed from.
+    agents as a whole, came or went. `unfinished`: it went on when its time was up; `removing`: the users that files
+    were removed from. `lost`: events may be missing; `doubtful`: the agents that had some in the stretch without a
+    pause in which that happened.
     """
 
     paths: Mapping[Place, frozenset[str]]
     users: frozenset[str | None]
     removing: frozenset[str | None]
-    lost: bool
     unfinished: bool
+    lost: bool
+    doubtful: frozenset[Place]
 
 
 @dataclass(slots=True)
@@ -121,6 +123,7 @@ class Bursts:
         self._now = _Gathered()
         self._first = self._last = self._seen = float("-inf")
         self._pressure = 0
+        self._stretch: set[Place] = set()
 
     def follow(self, prefixes: Mapping[str, str]) -> None:
         """What each followed folder is below the root: "users" or "agents"; the burst under way goes on."""
@@ -131,7 +134,7 @@ class Bursts:
         before = self.wait(now)
         was_idle = not self._now
         if self._pressure < self._limit and now - self._seen > self._pace.longest:
-            self._pressure = 0
+            self._end_stretch()
         self._pressure += 1
         self._seen = now
         if event.event_type not in _SILENT and self._note(event):
@@ -155,16 +158,22 @@ class Bursts:
         if self.wait(now) != 0.0:
             return None
         lost = self._pressure >= self._limit and now >= self._seen + self._pace.quiet
+        doubtful = frozenset(self._stretch) if lost else frozenset()
         if lost:
-            self._pressure = 0
+            self._end_stretch()
         found, self._now = self._now, _Gathered()
         return Burst(
             paths={place: frozenset(paths) for place, paths in found.paths.items()},
             users=frozenset(found.users),
             removing=frozenset(found.removing),
-            lost=lost,
             unfinished=now < self._last + self._pace.quiet,
+            lost=lost,
+            doubtful=doubtful,
         )
+
+    def _end_stretch(self) -> None:
+        self._pressure = 0
+        self._stretch.clear()
 
     def _note(self, event: Event) -> bool:
         kind = event.event_type
@@ -187,6 +196,7 @@ class Bursts:
             self._now.users.add(user)
             return True
         place = Place(user, agent)
+        self._stretch.add(place)
         paths = self._now.paths.setdefault(place, set())
         # A bound on what one burst may cost: beyond it, the whole bucket is meant.
         paths.add(path if len(paths) < MAX_PATHS else "")

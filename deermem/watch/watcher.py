@@ -280,9 +280,12 @@ class Watcher:
         changes = {Place(change.user, change.agent): change for change in found}
         for place, paths in burst.paths.items():
             if place not in changes:
-                changes[place] = self._digests.resolve(place, paths, remember=not burst.unfinished)
+                changes[place] = self._digests.resolve(place, paths)
+        # The looks in between have seen, and not told, what the missing events were about.
+        changes.update((place, Change(place.user, place.agent)) for place in burst.doubtful)
         # Opening the index of a user that is being removed would put files back.
-        waiting = {place for place in changes if burst.unfinished and place.user in burst.removing}
+        removing = burst.removing if burst.unfinished else frozenset()
+        waiting = {place for place in self._unswept.union(changes) if place.user in removing}
         self._announce(changes.values(), waiting)
 
     def _announce(self, changes: Iterable[Change], waiting: Iterable[Place] = ()) -> None:

@@ -101,7 +101,10 @@ def test_an_import_beyond_the_cap_says_so(call):
     document = {"facts": [{"id": f"fact_{number}", "content": f"Fact {number}"} for number in range(120)]}
     answer = call("--json", "import", "-", user="alice", stdin=json.dumps(document).encode())
     evicted = answer.json["evicted"]
-    assert answer.err == f"warning: {len(evicted)} facts had to go, because max_facts is reached\n"
+    lines = answer.err.splitlines()
+    raised = "--max-facts N or $DEERMEM_MAX_FACTS raise it, 0 is no limit"
+    assert lines[0] == f"deermem: fact {evicted[0]} was removed to keep the cap of 100 facts; {raised}"
+    assert (len(evicted), len(lines), lines[-1]) == (20, 11, "deermem: and 10 more; --json names them all")
     assert len(evicted) + len(titles(call)) == 120
 
 
@@ -114,6 +117,10 @@ BAD_DOCUMENTS = {
     "a bad confidence": (b'{"facts": [{"id": "f1", "content": "x", "confidence": 95}]}', "95"),
     "an escaping id": (b'{"facts": [{"id": "../x", "content": "x"}]}', "../x"),
     "no UTF-8": (b'{"facts": ["\xff"]}', "UTF-8 at byte"),
+    "a later format": (b'{"version": "3.0", "facts": []}', "version '3.0'"),
+    "a later format as a number": (b'{"version": 3, "facts": []}', "version 3"),
+    "a key twice": (b'{"facts": [{"content": "Tea", "content": "Coffee"}]}', "the key 'content' twice"),
+    "a key twice at the top": (b'{"facts": [], "facts": [{"content": "Tea"}]}', "the key 'facts' twice"),
     "nested too deep": (b"[" * 200_000, "JSON"),
 }
 
@@ -127,7 +134,14 @@ def test_a_bad_document_is_named_and_changes_nothing(call, filled, root, tmp_pat
     answer = call("import", source, "--replace", user="alice")
     assert answer.code == 2
     assert named in answer.complaint
+    assert answer.complaint.startswith(str(source))
     assert memory_files(root) == before
+
+
+@pytest.mark.parametrize("version", ['"2.7"', '"1.0"', "2", "null"])
+def test_a_document_of_this_format_or_an_older_one_is_taken_in(call, version):
+    piped = f'{{"version": {version}, "facts": [{{"content": "Green tea"}}]}}'.encode()
+    assert call("import", "-", user="alice", stdin=piped).out == "imported 1 fact\n"
 
 
 def test_a_missing_file_is_named(call, root, tmp_path):
@@ -281,3 +295,45 @@ def test_a_store_that_is_not_there_is_named(call, root):
     assert answer.code == 1
     assert str(root) in answer.complaint
     assert not root.exists()
+
+
+def test_progress_goes_where_the_answer_is_not(call, old_stores):
+    answer = call("migrate", "--all-users", "--dry-run", "--json")
+    assert [user["problems"] for user in answer.json["users"]] == [[], []]
+    assert "would back up memory.json as memory.json.v1.bak" in answer.json["users"][0]["steps"]
+    assert answer.err == "ana: would migrate 2 facts\nben: would migrate 1 fact\n"
+    answer = call("migrate", "--all-users")
+    assert answer.err == ""
+    assert answer.out.count("ana: ") == 1
+
+
+@pytest.mark.parametrize("command", [["delete", "a1"], ["clear", "--yes"], ["clear", "--all-agents", "--yes"]])
+def test_a_deletion_names_the_backup_that_still_tells(call, old_stores, root, command):
+    backup = root / "users/ana/memory.json.v1.bak"
+    answer = call(*command, user="ana")
+    assert answer.code == 0
+    assert answer.err == (
+        f"deermem: {backup} still holds what was known before the migration; remove it to erase that too\n"
+    )
+    assert "Likes tea" in backup.read_text()
+    backup.unlink()
+    assert call("clear", "--all-agents", "--yes", user="ana").err == ""
+
+
+def test_a_deletion_of_one_agent_names_its_own_backup(call, old_stores, root):
+    source = root / "users/ana/agents/coder/memory.json"
+    source.parent.mkdir(parents=True)
+    source.write_text('{"version": "1.0", "facts": [{"id": "c1", "content": "Types"}]}')
+    assert call("migrate", user="ana").code == 0
+    assert call("clear", "--agent", "coder", "--yes", user="ana").err.count("agents/coder/memory.json.v1.bak") == 1
+    assert call("clear", "--all-agents", "--yes", user="ana").err.count(".v1.bak still holds") == 2
+
+
+def test_a_hint_at_other_agents_migrates_none_of_them(call, root):
+    source = root / "users/ana/agents/coder/memory.json"
+    source.parent.mkdir(parents=True)
+    source.write_text('{"version": "1.0", "facts": [{"id": "c1", "content": "Types"}]}')
+    assert "coder (1 fact)" in call("list", user="ana").err
+    assert source.is_file()
+    source.write_text('{"version": "1.0", "facts": [{"id": "c1", "content": 17}]}')
+    assert (call("list", user="ana").code, call("list", user="ana").err) == (0, "no facts\n")

@@ -62,7 +62,9 @@ def test_the_tour(bare, temporary):
     assert "Thursday" in english
     assert "周四晚上 (Thursday night)" in prompt[1]
     assert "负责数据平台的运维" in prompt[1]
-    assert "removed now" in whereabouts[0]
+    assert '    {"id": "fact_deploy", "content": "部署窗口是周三晚上。", ' in old[1]
+    assert "removed" not in whereabouts[0]
+    assert whereabouts[1].rstrip().splitlines()[-1].startswith("That folder was temporary and is removed now; ")
     assert list(temporary.iterdir()) == []
 
 
@@ -71,7 +73,7 @@ def test_a_kept_store_is_where_it_says(bare, temporary, tmp_path, call):
     code, out, _ = bare("demo", "--keep", kept)
     assert code == 0
     assert f"deermem --root {kept} --user ana list" in out
-    assert "removed" not in steps_of(out)[-1][0]
+    assert "removed" not in out.partition("\n8. ")[2]
     listed = call("--json", "list", user="ana", at=kept).json
     assert "No meetings before eleven." in [fact["content"] for fact in listed]
     assert len(call("--json", "list", "--agent", "coder", user="ana", at=kept).json) == 2

@@ -71,8 +71,45 @@ def test_a_listing_is_whole(call, root):
 def test_an_empty_memory_lists_nothing_and_makes_nothing(call, root):
     assert call("--json", "list", user="alice").json == []
     answer = call("list", user="alice")
-    assert (answer.code, answer.out, answer.err) == (0, "", "no facts\n")
+    assert (answer.code, answer.out, answer.err) == (0, "", f"deermem: there is no store at {root} yet\n")
     assert not root.exists()
+
+
+def test_an_agent_without_facts_hints_at_those_who_have_some(call, add):
+    add("Type hints in every module", "--agent", "coder")
+    add("Coffee before noon", "--agent", "coder")
+    assert call("list", user="alice").err == (
+        "no facts; other agents have some: coder (2 facts); list --all-agents shows them\n"
+    )
+    assert call("search", "hints", user="alice").err == (
+        "nothing found; other agents have some: coder (2 facts); search --all-agents looks there too\n"
+    )
+    assert call("list", "--agent", "coder", user="alice").err == ""
+    assert call("list", "--all-agents", "--category", "goal", user="alice").err == "no facts\n"
+    assert call("list", user="bob").err == "no facts\n"
+
+
+def test_a_list_of_all_agents_names_them(call, add):
+    ids = [add("Coffee without sugar"), add("Coffee before noon", "--agent", "coder", "--category", "goal")]
+    lines = call("list", "--all-agents", user="alice").out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["__default__", ids[0]], ["coder", ids[1]]]
+    found = call("--json", "list", "--all-agents", user="alice").json
+    assert [(fact["agent"], fact["id"]) for fact in found] == [("__default__", ids[0]), ("coder", ids[1])]
+    paged = call("--json", "list", "--all-agents", "--offset", "1", "--limit", "1", user="alice").json
+    assert [fact["id"] for fact in paged] == [ids[1]]
+    narrowed = call("--json", "list", "--all-agents", "--category", "goal", user="alice").json
+    assert [fact["id"] for fact in narrowed] == [ids[1]]
+
+
+def test_a_line_says_the_content_of_now_not_an_older_heading(call, add):
+    fact_id = add("Deploys go out on Tuesdays.")
+    path = Path(call("--json", "show", fact_id, user="alice").json["path"])
+    head, _, _ = path.read_text(encoding="utf-8").rpartition("Deploys")
+    path.write_text(f"{head}Deploys go out on Thursdays.\n", encoding="utf-8")
+    assert "# Deploys go out on Tuesdays." in path.read_text(encoding="utf-8")
+    assert call("list", user="alice").out.endswith("  Deploys go out on Thursdays.\n")
+    said = call("update", fact_id, "--confidence", "0.9", user="alice").out
+    assert said == f"updated {fact_id}: Deploys go out on Thursdays.\n"
 
 
 def test_show_names_the_file(call, add):
@@ -95,6 +132,14 @@ def test_update_changes_what_is_given_and_nothing_else(call, add):
     assert fact["topics"] == ["launch"]
     again = call(*("--json", "update", fact_id, "--category", "decision", "--topic", "plan"), user="alice").json
     assert (again["category"], again["topics"]) == ("decision", ["plan"])
+
+
+def test_an_empty_topic_empties_the_topics(call, add):
+    fact_id = add("Launch on 15 January", "--topic", "launch", "--topic", "plan")
+    assert call("--json", "update", fact_id, "--topic", "", user="alice").json["topics"] == []
+    answer = call("update", fact_id, "--topic", "", "--topic", "x", user="alice")
+    assert answer.code == 2
+    assert "topic is blank" in answer.complaint
 
 
 def test_update_reads_standard_input(call, add):

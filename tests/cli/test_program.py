@@ -102,6 +102,19 @@ def test_a_closed_pipe_is_no_error(call, root, environment):
         assert process.wait(timeout=30) == 0
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+@pytest.mark.parametrize("options", [["list"], ["list", "--json"], ["context"], ["--version"]])
+def test_an_output_that_can_not_be_written_is_one_line(add, root, environment, options):
+    add("A fact")
+    command = [sys.executable, "-m", "deermem", "--root", str(root), "--user", "alice", *options]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 1
+    said = done.stderr.decode()
+    assert said.startswith("deermem: standard output can't be written: No space left on device; ")
+    assert said.count("\n") == 1
+
+
 def test_an_interrupt_ends_quietly(root, environment):
     command = [sys.executable, "-c", "import sys; print('ready', file=sys.stderr, flush=True)\n" + INTERRUPTIBLE]
     with subprocess.Popen(

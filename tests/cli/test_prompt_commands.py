@@ -10,7 +10,8 @@ def test_context_prints_the_block(call, add):
     assert call("--json", "context", user="alice").json["context"].rstrip("\n") == text.rstrip("\n")
 
 
-def test_an_empty_memory_has_no_block(call):
+def test_an_empty_memory_has_no_block(call, add):
+    add("Bob's fact", user="bob")
     answer = call("context", user="alice")
     assert (answer.code, answer.out, answer.err) == (0, "", "nothing is remembered yet\n")
     assert call("--json", "context", user="alice").json == {"context": ""}
@@ -34,7 +35,8 @@ def test_all_agents_share_the_summaries(call):
     assert "Backend engineer." in call("summaries", "--agent", "coder", user="alice").out
 
 
-def test_no_summaries_is_no_error(call):
+def test_no_summaries_is_no_error(call, add):
+    add("Bob's fact", user="bob")
     answer = call("summaries", user="alice")
     assert (answer.code, answer.out, answer.err) == (0, "", "no summaries\n")
 

@@ -44,18 +44,21 @@ def facts_below(folder: Path) -> list[Path]:
     return list(folder.glob("memory/users/alice/agents/*/facts/**/*.md"))
 
 
-def test_the_python_example_of_the_readme_runs(tmp_path, environment):
+def test_the_examples_of_the_readme_run(tmp_path, environment):
     said = run([sys.executable, "-c", example("python")], tmp_path, environment)
     found, *block = said.splitlines()
     assert found.endswith("Prefers TypeScript for new services")
     assert any("[preference | 0.95] Prefers TypeScript for new services" in line for line in block)
     assert (tmp_path / "memory/users/alice/memory.json").is_file()
-    assert facts_below(tmp_path) == []
+    (first,) = facts_below(tmp_path)
 
-
-def test_the_shell_example_of_the_readme_runs(tmp_path, environment):
     said = run(["bash", "-euo", "pipefail", "-c", example("sh")], tmp_path, environment)
+    assert said.splitlines()[0] == f"{first.stem}  preference  0.95  Prefers TypeScript for new services"
     assert "deploy-day" in said
     assert "Deploys go out on Tuesdays." in said
     assert "] Deploys go out on Wednesdays." in said
-    assert [path.read_text().splitlines()[-1] for path in facts_below(tmp_path)] == ["Prefers tabs over spaces"]
+    assert sorted(path.read_text().splitlines()[-1] for path in facts_below(tmp_path)) == [
+        "Prefers TypeScript for new services",
+        "Prefers tabs over spaces",
+    ]
+    assert said.splitlines()[-1] == "everything is in order"

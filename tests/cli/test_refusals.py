@@ -43,6 +43,10 @@ WRONG_CALLS = {
     "an unknown command": (["lst"], "lst"),
     "an unknown option": (["list", "--jason"], "--jason"),
     "no text": (["search"], "TEXT"),
+    "a text that looks like an option": (["add", "-- dash"], "put -- before a text that begins with a dash"),
+    "a NUL in a text": (["search", "a\0b"], "argument 4 holds a NUL character"),
+    "a NUL in an option": (["list", "--category", "a\0b"], "--category holds a NUL character"),
+    "a NUL in an option with a sign": (["list", "--user=a\0b"], "--user holds a NUL character"),
     "a revision that is none": (["summaries", "set", "workContext", "x", "--expected", "new"], "'new'"),
 }
 

@@ -269,3 +269,66 @@ def test_check_names_an_old_store_and_changes_nothing(engine, root, home, old):
     assert "not-migrated" in findings
     assert any(finding.severity == "error" for finding in engine.check("bob"))
     assert tree(root) == before
+
+
+def stops(engine):
+    """What check says of bob, whose store can't be migrated: code and path."""
+    return [(finding.code, finding.path) for finding in engine.check("bob")]
+
+
+def test_check_says_why_a_store_can_not_be_migrated(engine, root):
+    """68: the checks of a dry run, each reason once, of every document."""
+    bob = root / "users/bob"
+    shared = place(bob / "memory.json", v1({**ONE, "confidence": "high"}, TWO))
+    writer = place(bob / "agents/writer/memory.json", '{"version": "1.0",\n"facts": [')
+    before = tree(root)
+    findings = engine.check("bob")
+    assert [(finding.severity, finding.code, finding.path) for finding in findings] == [
+        ("error", "cannot-migrate", str(writer)),
+        ("error", "cannot-migrate", str(shared)),
+    ]
+    assert "line 2 column 11" in findings[0].message
+    assert "facts[0] (id 'fact_one'): confidence 'high'" in findings[1].message
+    assert tree(root) == before
+    shared.write_text(v1(ONE))
+    coder = place(bob / "agents/coder/memory.json", v1(TWO, {**TWO, "content": "Zwei"}))
+    assert stops(engine) == [("cannot-migrate", str(coder)), ("cannot-migrate", str(writer))]
+    assert "agents/coder/memory.json holds the id 'fact_two' twice" in engine.check("bob")[0].message
+    coder.unlink()
+    writer.unlink()
+    assert stops(engine) == [("not-migrated", str(bob))]
+
+
+def test_a_broken_document_is_listed_once_with_its_position(engine, root):
+    for text, code in (('{"version": "1.0",\n"facts": [', "summaries-unreadable"), ("{\n", "summaries-unreadable")):
+        path = place(root / "users/bob/memory.json", text)
+        (finding,) = engine.check("bob")
+        assert (finding.code, finding.path, finding.line) == (code, str(path), 2)
+
+
+def test_an_old_document_is_judged_by_the_migration_alone(engine, root):
+    path = place(root / "users/bob/memory.json", v1(ONE).replace("{", '{"revision": "seven", ', 1))
+    assert [code for code, _ in stops(engine)] == ["not-migrated"]
+    assert engine.memory("bob").get("fact_one").content == "One"
+    path.write_text('{"version": "9.0"}')
+    assert [code for code, _ in stops(engine)] == ["summaries-unreadable"]
+
+
+def test_stats_count_facts_that_wait_and_facts_that_can_not_be_migrated(engine, root, old):
+    assert [(item.agent, item.facts, item.unreadable) for item in engine.stats("alice").buckets] == [
+        ("__default__", 2, 0)
+    ]
+    place(root / "users/bob/agents/coder/memory.json", v1(TWO, {**TWO, "content": "Zwei"}))
+    place(root / "users/bob/agents/writer/memory.json", '{"facts": [')
+    assert [(item.agent, item.facts, item.unreadable) for item in engine.stats("bob").buckets] == [
+        ("coder", 0, 2),
+        ("writer", 0, 1),
+    ]
+    engine.memory("alice").list()
+    assert (engine.stats("alice").facts, engine.stats("alice").unreadable) == (2, 0)
+
+
+def test_the_no_user_roots_documents_are_told_apart(engine, root):
+    place(root / "memory.json", v1({**ONE, "confidence": "high"}))
+    coder = place(root / "agents/coder/memory.json", '{"facts": [')
+    assert [finding.path for finding in engine.check()] == [str(coder), str(root / "memory.json")]

@@ -115,7 +115,7 @@ def test_a_corrupt_document_is_left_alone_and_facts_stay_readable(engine, memory
     fact = memory.add("Still here")
     path = root / "users/alice/memory.json"
     path.write_text(text, "utf-8")
-    for call in (memory.summaries, memory.document, lambda: memory.add("More"), lambda: memory.delete(fact.id)):
+    for call in (memory.summaries, lambda: memory.add("More"), lambda: memory.delete(fact.id)):
         with pytest.raises(Corruption, match=r"memory\.json"):
             call()
     assert memory.list() == [fact]
@@ -124,6 +124,33 @@ def test_a_corrupt_document_is_left_alone_and_facts_stay_readable(engine, memory
     assert [finding.path for finding in engine.check("alice") if finding.severity == "error"] == [str(path)]
     assert path.read_text("utf-8") == text
     assert [hit.fact.id for hit in DeerMem(root).memory("alice", "coder").search("still")] == [fact.id]
+
+
+def test_prompt_and_export_go_on_without_the_summaries_of_a_corrupt_document(memory, root, caplog):
+    """Format: facts stay readable, and so do they where summaries would stand beside them."""
+    memory.add("Still here")
+    memory.update_summaries({"workContext": "A compiler."})
+    assert "A compiler." in memory.context()
+    path = root / "users/alice/memory.json"
+    path.write_text("{")
+    for call, empty in ((memory.context, "A compiler."), (lambda: json.dumps(memory.document()), "A compiler.")):
+        caplog.clear()
+        text = call()
+        assert "Still here" in text
+        assert empty not in text
+        (record,) = caplog.records
+        assert (record.levelname, str(path) in record.getMessage()) == ("WARNING", True)
+    assert memory.document()["user"]["workContext"] == EMPTY
+    assert path.read_text() == "{"
+
+
+def test_a_corrupt_document_that_holds_facts_is_never_shown_without_them(memory, root):
+    path = root / "users/alice/memory.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"version": "1.0", "facts": [{"id": "fact_a", "cont')
+    for call in (memory.context, memory.document, memory.list, memory.summaries):
+        with pytest.raises(Corruption, match=r"memory\.json"):
+            call()
 
 
 def test_a_newer_documents_store_is_left_alone(memory, root):

@@ -149,6 +149,20 @@ def test_two_thousand_files_at_once(root, opened, told):
         assert len(os.listdir("/proc/self/fd")) <= before + 8
 
 
+def test_a_user_who_is_removed_stays_removed(root, fact, told):
+    facts = root / USER
+    for number in range(500):
+        (facts / f"f{number}.md").write_text("not for long")
+    told.until(lambda seen: len(seen) >= 500 or "" in seen)
+    subprocess.run(["rm", "-r", str(root / "users/ann")], check=True, timeout=PATIENCE)
+    told.until(lambda seen: f"{fact.parent.name}/{fact.name}" in seen or "" in seen)
+    facts = root / "users/bob/agents/coder/facts"
+    facts.mkdir(parents=True)
+    (facts / "x.md").write_text("the next to come")
+    told.until(lambda seen: "x.md" in seen)
+    assert os.listdir(root / "users") == ["bob"]
+
+
 def test_git_takes_files_away_and_brings_them_back(root, told):
     if shutil.which("git") is None:
         pytest.skip("no git")

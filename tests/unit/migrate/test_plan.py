@@ -184,6 +184,13 @@ class TestStoredFacts:
     def test_ids_that_differ_in_case_alone_are_a_conflict(self) -> None:
         stop(MigrationError, one(v1_fact("Fact_A"), v1_fact("fact_a")), "migration conflict", "'Fact_A'", "'fact_a'")
 
+    def test_an_id_that_stands_twice_in_one_document_is_said_to(self) -> None:
+        twice = one(v1_fact("d1", "Ann plays the cello."), v1_fact("d1", "Ann plays the viola."))
+        said = "users/ann/memory.json holds the id 'd1' twice, with different contents; both were kept"
+        stop(MigrationError, twice, "migration conflict", said)
+        cases = one(v1_fact("d1"), v1_fact("D1"))
+        stop(MigrationError, cases, "users/ann/memory.json holds the ids 'd1' and 'D1'", "ids have no case")
+
     def test_unreadable_file_in_the_place_of_a_fact_is_a_conflict(self) -> None:
         files = {**one(v1_fact()), fact_path("__default__", "fact_1"): b"---\nid: [\n---\n"}
         stop(MigrationError, files, "migration conflict", "can't be read")

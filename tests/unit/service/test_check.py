@@ -159,9 +159,10 @@ def test_an_undo_journal_of_deerflow_is_a_warning(engine, facts, root):
 
 
 def test_summaries_that_can_not_be_read_are_an_error(engine, facts, root):
-    place(root / "users/alice/memory.json", "{")
+    place(root / "users/alice/memory.json", '{\n"version": "2.0",\n')
     found = only(engine.check(), "summaries-unreadable")
-    assert (found.severity, found.path) == ("error", str(root / "users/alice/memory.json"))
+    assert (found.severity, found.path, found.line) == ("error", str(root / "users/alice/memory.json"), 3)
+    assert codes(engine.check()) == ["summaries-unreadable"]
 
 
 def test_a_temporary_file_is_named_once_it_is_stale(engine, facts, clock):

@@ -11,6 +11,7 @@ import pytest
 from builders_store import facts_of, place
 
 from deermem import DeerMem, Settings
+from deermem.model.scope import Scope
 from deermem.store import fingerprints
 from deermem.store.network import unsafe_file_system
 
@@ -120,6 +121,60 @@ def test_the_root_itself_may_be_a_link(engine, root, tmp_path):
         other.memory("alice").add("More.")
         assert other.check() == []
         assert other.check("alice") == []
+
+
+# --- folders that no name leads to
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Coder", "move what it holds into 'coder'"),
+        ("Writer", "rename it to 'writer'"),
+        ("my agent", "letters, digits and hyphens"),
+    ],
+)
+def test_facts_in_a_folder_that_is_no_agents_are_named(engine, root, name, hint):
+    folder = root / "users/alice/agents" / name
+    place(folder / "facts/ab/fact_x.md", "Nobody sees this.\n")
+    for user in (None, "alice"):
+        (finding,) = engine.check(user)
+        assert (finding.severity, finding.code, finding.path) == ("warning", "unreachable-folder", str(folder))
+        assert hint in finding.hint
+        assert "move it away" in finding.hint
+    assert engine.check(fix=True) == engine.check()
+    assert engine.agents("alice") == ["coder"]
+    assert (folder / "facts/ab/fact_x.md").is_file()
+
+
+@pytest.mark.parametrize("inside", ["agents/coder/facts/ab/fact_x.md", "agents/Any/facts/x.md", "memory.json"])
+def test_memory_in_a_folder_that_no_id_maps_to_is_named(engine, root, inside):
+    folder = root / "users/bad name"
+    place(folder / inside, "{}")
+    right = Scope("bad name").user_folder
+    for user in (None, "bad name"):
+        (finding,) = engine.check(user)
+        assert (finding.severity, finding.code, finding.path) == ("warning", "unreachable-folder", str(folder))
+        assert f"rename it to {right!r}" in finding.hint
+    assert engine.check("alice") == []
+    assert engine.users() == ["alice"]
+    engine.memory("bad name").add("In the right place.")
+    (finding,) = engine.check()
+    assert f"move what it holds into {right!r}" in finding.hint
+
+
+def test_a_user_folder_whose_name_is_too_long_is_named(engine, root):
+    folder = root / "users" / ("n" * 129)
+    place(folder / "memory.json", "{}")
+    assert found(engine) == {str(folder): ("warning", "unreachable-folder")}
+
+
+def test_other_folders_of_the_host_are_nothing_to_speak_of(engine, root):
+    for path in ("users/bad name/notes.txt", "users/.old/memory.json", "users/alice/agents/My Tools/SOUL.md"):
+        place(root / path, "The host's.")
+    (root / "users/alice/agents/My Tools/facts/ab").mkdir(parents=True)
+    place(root / "users/alice/agents/.old/facts/a.md", "Put away.")
+    assert engine.check() == []
 
 
 # --- folders without permission
