@@ -85,8 +85,11 @@ class Memory:
         """All facts by id, as their files say now. Files that can't be read are left out; `check` names them."""
         from deermem.service.read import served, snapshot
 
-        if offset < 0 or (limit is not None and limit < 0):
-            raise InvalidInput("limit and offset must not be negative")
+        for name, value in (("limit", limit), ("offset", offset)):
+            if isinstance(value, bool) or not isinstance(value, int | None) or (value is not None and value < 0):
+                raise InvalidInput(f"{name} is {value!r:.60}", hint="give a whole number, not negative")
+        if not isinstance(category, str | None):
+            raise InvalidInput(f"category is {category!r:.60}", hint="give text")
         user = self._user
         facts = served(snapshot(user, self.scope.agent).facts, user.clock())
         if category is not None:

@@ -30,7 +30,8 @@ _AFTER_EDIT: Final = "周四晚上 (Thursday night)"
 @pass_invocation
 def demo(invocation: Invocation, keep: str | None) -> None:
     """Show in a minute what deermem does, on a sample store of its own."""
-    if invocation.root or invocation.index_root or invocation.user or invocation.agent:
+    aimed = (invocation.root, invocation.index_root, invocation.max_facts, invocation.user, invocation.agent)
+    if any(given is not None for given in aimed):
         raise click.UsageError("demo has users and a store of its own; leave --root, --user, --agent and the like out")
     program = click.get_current_context().find_root().command
     if keep is not None:

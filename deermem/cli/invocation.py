@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -35,6 +36,8 @@ class Invocation:
         from deermem.config import Settings
         from deermem.engine import DeerMem
 
+        if self.index_root is not None:
+            _check_index_root(Path(self.index_root).expanduser().absolute())
         settings = Settings.from_environment(index_root=self.index_root, max_facts=self.max_facts)
         with DeerMem(self.root, settings) as engine:
             yield engine
@@ -53,6 +56,15 @@ class Invocation:
         """Raises a usage error where `--agent` would be ignored."""
         if self.agent is not None:
             raise click.UsageError(f"--agent does not go with this command; {why}")
+
+
+def _check_index_root(folder: Path) -> None:
+    """An engine searches the files where it can't have its index there; a person who names a file should be told."""
+    for place in (folder, *folder.parents):
+        if place.is_dir():
+            return
+        if place.exists():
+            raise click.UsageError(f"--index-root {folder} can't be a folder: {place} is a file; give a folder")
 
 
 pass_invocation: Final = click.make_pass_decorator(Invocation, ensure=True)

@@ -83,6 +83,11 @@ class ChangeSet:
     ) -> None:
         put = tuple(item if isinstance(item, (Upsert, Amend)) else Upsert(item) for item in upserts)
         gone = tuple(item if isinstance(item, Delete) else Delete(item) for item in deletes)
+        for item in put:
+            if isinstance(item, Upsert) and not isinstance(item.fact, (Fact, Draft)):
+                raise InvalidInput(f"an upsert is {item.fact!r:.60}", hint="give a Fact, Draft, Upsert or Amend")
+        if isinstance(expected_revision, bool) or not isinstance(expected_revision, int | None):
+            raise InvalidInput(f"expected_revision is {expected_revision!r:.60}", hint="give the int revision you read")
         _check_ids(put, gone)
         object.__setattr__(self, "upserts", put)
         object.__setattr__(self, "deletes", gone)

@@ -27,7 +27,7 @@ from deermem.service.capacity import keep_cap
 from deermem.service.commit import Decision, Write, commit, patched
 from deermem.service.expiry import delete_expired, revived
 from deermem.service.known import Known
-from deermem.service.locate import Found, check_expected, find, find_target, missing
+from deermem.service.locate import Found, check_expected, find, find_target, missing, read_path
 from deermem.service.read import token_of
 from deermem.service.user import ManifestState, UserContext
 from deermem.service.writing import write_fact
@@ -146,7 +146,7 @@ class _Decider:
             fact = fact if found is None and isinstance(item, Upsert) else replace(fact, updated_at=now)
             write_fact(self.user, self.agent, decision, found, fact)
         for gone in change.deletes:
-            self._delete(decision, gone)
+            self._delete(decision, known, gone)
         delete_expired(self.user, known, decision, now)
         keep_cap(self.user, known, decision, added)
         return decision
@@ -210,12 +210,17 @@ class _Decider:
             topics=fact.topics if amend.topics is None else amend.topics,
         )
 
-    def _delete(self, decision: Decision, gone: Delete) -> None:
+    def _delete(self, decision: Decision, known: Known, gone: Delete) -> None:
         found = find(self.user, self.agent, check_id(gone.id))
         check_expected(found, gone.id, gone.expected)
         if found is None:
             raise missing(self.agent, gone.id)
         decision.writes.append(Write(self.agent, found.path, found.data, None, found.fact.id))
+        # A second file with this id (a sync client's copy) would bring the fact back.
+        for path in known.paths_of(gone.id):
+            twin = read_path(self.user, self.agent, path) if path != found.path else None
+            if isinstance(twin, Found) and twin.fact.id == gone.id:
+                decision.writes.append(Write(self.agent, twin.path, twin.data, None, twin.fact.id))
 
 
 def _can_rebase(change: ChangeSet) -> bool:

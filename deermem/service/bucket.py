@@ -45,6 +45,7 @@ class Bucket:
     snapshot: Snapshot | None = None
     sweeps: int = 0
     swept_at: float = 0.0
+    sweep_cost: float = 0.0
     watch: FolderWatch | None = None
     hidden: tuple[str, ...] = ()
     has_links: bool = False

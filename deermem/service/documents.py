@@ -15,8 +15,8 @@ from deermem.service.capacity import keep_cap
 from deermem.service.commit import Decision, Write, commit
 from deermem.service.expiry import delete_expired, revived
 from deermem.service.known import Known
-from deermem.service.locate import find, find_target
-from deermem.service.read import served, snapshot, summaries_if_readable
+from deermem.service.locate import Found, find_target, read_path
+from deermem.service.read import served, whole
 from deermem.service.user import ManifestState, UserContext
 from deermem.service.writing import write_fact
 from deermem.store.lock import HeldLock
@@ -26,9 +26,8 @@ _MANY: Final = 50
 
 def export(user: UserContext, agent: str) -> JsonObject:
     """The v1-shaped document: shared summaries and this agent's facts. Nothing in it is shared with the engine."""
-    summaries = summaries_if_readable(user, agent)
-    facts = served(snapshot(user, agent).facts, user.clock())
-    return to_document(facts, summaries)
+    summaries, seen = whole(user, agent)
+    return to_document(served(seen.facts, user.clock()), summaries)
 
 
 def import_document(user: UserContext, agent: str, document: object, *, replace_all: bool) -> Commit:
@@ -80,11 +79,13 @@ def _merged(old: Fact, given: Fact, stated: frozenset[str]) -> Fact:
 
 
 def _delete_others(user: UserContext, agent: str, kept: set[str], decision: Decision) -> None:
-    for row in user.view.sweep(agent).rows.values():
-        if row.fact is not None and row.fact.id.lower() not in kept:
-            found = find(user, agent, row.fact.id)
-            if found is not None:
-                decision.writes.append(Write(agent, found.path, found.data, None, found.fact.id))
+    seen = user.view.sweep(agent)
+    for row in (*seen.rows.values(), *seen.shadowed):
+        if row.fact_id is None or row.fact_id.lower() in kept:
+            continue
+        found = read_path(user, agent, row.path)
+        if isinstance(found, Found) and found.fact.id == row.fact_id:
+            decision.writes.append(Write(agent, found.path, found.data, None, found.fact.id))
 
 
 def _summaries(parsed: ParsedDocument, state: ManifestState, now: str, *, replace_all: bool) -> Summaries | None:

@@ -59,6 +59,13 @@ class Known:
             return self._swept().row(fact_id) is not None or bool(self._swept().unreadable)
         return bool(paths) or self._is_there(fact_id)
 
+    def paths_of(self, fact_id: str) -> list[str]:
+        """The files that carry this id."""
+        paths = self._ask(lambda catalogue: catalogue.by_id(self.agent, fact_id))
+        if paths is None:
+            paths = [row.path for row in self._swept().all_rows() if row.fact_id == fact_id]
+        return paths
+
     def count(self) -> int:
         """How many facts the bucket has."""
         known = self._ask(lambda catalogue: catalogue.count(self.agent))

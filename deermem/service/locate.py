@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from deermem.errors import Corruption, FactConflict, FactNotFound
+from deermem.errors import Corruption, FactConflict, FactNotFound, InvalidInput
 from deermem.format.markdown import Parsed
 from deermem.format.paths import fact_path, facts_folder
-from deermem.model.changes import ABSENT, Expected
+from deermem.model.changes import ABSENT, Absent, Expected
 from deermem.model.fact import Fact
 from deermem.model.records import Problem
 from deermem.service.user import UserContext
@@ -56,7 +56,7 @@ def find(user: UserContext, agent: str, fact_id: str) -> Found | None:
     if isinstance(at_home, Problem):
         raise corrupt(user, agent, canonical(agent, fact_id), at_home)
     seen = user.view.sweep(agent)
-    row = seen.row(fact_id)
+    row = seen.exact(fact_id)
     elsewhere = read_path(user, agent, row.path) if row is not None else None
     broken = next((other for other in seen.unreadable if PurePosixPath(other.path).stem == fact_id), None)
     if elsewhere is None and broken is not None and broken.problem is not None:
@@ -99,6 +99,8 @@ def check_expected(found: Found | None, fact_id: str, expected: Expected) -> Non
     """
     if expected is None:
         return
+    if isinstance(expected, bool) or not isinstance(expected, (str, int, Absent)):
+        raise InvalidInput(f"expected is {expected!r:.60}", hint="give a version token, an int revision or ABSENT")
     current = found.fact if found else None
     if expected is ABSENT:
         if current is not None:

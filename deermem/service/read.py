@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from deermem.errors import Corruption
 from deermem.format.paths import facts_folder
@@ -27,6 +28,7 @@ from deermem.store.refusals import in_words
 from deermem.store.repository import parse
 
 _TURNS = 3
+T = TypeVar("T")
 _log = logging.getLogger("deermem")
 
 
@@ -40,22 +42,44 @@ def make_ready(user: UserContext, agent: str | None) -> None:
 def snapshot(user: UserContext, agent: str) -> Snapshot:
     """The bucket as it lies on disk now."""
     make_ready(user, agent)
-    for _ in range(_TURNS):
-        before = _record_bytes(user)
-        record = parse_record(before)
-        seen = user.view.sweep(agent)
-        if record is not None and record.state == "sealed":
-            seen = _overlaid(user, agent, seen, record)
-        if before == _record_bytes(user):
-            return seen
-    with user.locked(agent):
-        return user.view.sweep(agent)
+    return _between_commits(user, agent, lambda record: _swept(user, agent, record))
 
 
 def manifest_state(user: UserContext, agent: str) -> ManifestState:
     """memory.json, whole; raises Corruption where it can't be used."""
     make_ready(user, agent)
-    record = _record(user)
+    return _between_commits(user, agent, lambda record: _document(user, record))
+
+
+def whole(user: UserContext, agent: str) -> tuple[Summaries, Snapshot]:
+    """The summaries and the bucket of one moment: a commit of both is seen in both or in neither.
+
+    The summaries are empty, with a warning, where memory.json can't be used. Raises Corruption only where the facts
+    can't be read either, because they wait in a damaged old document.
+    """
+    make_ready(user, agent)
+    return _between_commits(
+        user, agent, lambda record: (_summaries_if_readable(user, record), _swept(user, agent, record))
+    )
+
+
+def _between_commits(user: UserContext, agent: str, look: Callable[[Record | None], T]) -> T:
+    """What `look` sees with no commit ending in between; it is told of the record, to overlay a sealed one."""
+    for _ in range(_TURNS):
+        before = _record_bytes(user)
+        seen = look(parse_record(before))
+        if before == _record_bytes(user):
+            return seen
+    with user.locked(agent):
+        return look(None)
+
+
+def _swept(user: UserContext, agent: str, record: Record | None) -> Snapshot:
+    seen = user.view.sweep(agent)
+    return _overlaid(user, agent, seen, record) if record is not None and record.state == "sealed" else seen
+
+
+def _document(user: UserContext, record: Record | None) -> ManifestState:
     state = user.read_manifest()
     if record is None or record.state != "sealed" or record.manifest_after is None:
         return state
@@ -65,14 +89,9 @@ def manifest_state(user: UserContext, agent: str) -> ManifestState:
     return replace(state, data=data, manifest=parse_manifest(data, str(user.paths.manifest)))
 
 
-def summaries_if_readable(user: UserContext, agent: str) -> Summaries:
-    """The summaries for whoever also shows facts: empty, with a warning, where memory.json can't be used.
-
-    Raises Corruption only where the facts can't be read either, because they wait in a damaged old document.
-    """
-    make_ready(user, agent)
+def _summaries_if_readable(user: UserContext, record: Record | None) -> Summaries:
     try:
-        state = manifest_state(user, agent)
+        state = _document(user, record)
     except Corruption as error:
         _log.warning("%s; it goes on without the summaries", error)
         return Summaries()
@@ -93,7 +112,7 @@ def get(user: UserContext, agent: str, fact_id: str) -> Fact:
         if isinstance(found, Found) and found.fact.id == fact_id and before == _record_bytes(user):
             return _live(found.fact, agent, user)
     seen = snapshot(user, agent)
-    row = seen.row(fact_id)
+    row = seen.exact(fact_id)
     if row is not None and row.fact is not None and row.fact.id == fact_id:
         return _live(row.fact, agent, user)
     for broken in seen.unreadable:
@@ -105,7 +124,7 @@ def get(user: UserContext, agent: str, fact_id: str) -> Fact:
 def path_of(user: UserContext, agent: str, fact_id: str) -> Path:
     """The absolute path of the file that speaks for an id; raises FactNotFound."""
     make_ready(user, agent)
-    row = snapshot(user, agent).row(fact_id)
+    row = snapshot(user, agent).exact(fact_id)
     if row is None or row.fact is None or row.fact.id != fact_id:
         raise missing(agent, fact_id)
     return user.paths.facts(agent) / row.path
@@ -143,8 +162,11 @@ def _record(user: UserContext) -> Record | None:
 
 
 def _record_bytes(user: UserContext) -> bytes | None:
-    """The record file as it is. Two looks are compared by their bytes: a record that is half written parses as none,
-    and two such moments, at the begin and at the end of one commit, must not pass for no commit."""
+    """The record file as it is, for comparing two looks.
+
+    A record that is half written parses as none; two such moments, one at the beginning and one at the end of a
+    commit, must not pass for no commit.
+    """
     with in_words(user.paths):
         return user.files.read(str(user.paths.record))
 

@@ -59,6 +59,8 @@ class Answer:
 
 def recall(user: UserContext, agents: Sequence[str], text: str, *, where: SearchFilter, top_k: int) -> list[SearchHit]:
     """The best `top_k` facts of these agents for a text, best first; no text raises."""
+    if isinstance(top_k, bool) or not isinstance(top_k, int):
+        raise InvalidInput(f"top_k is {top_k!r:.60}", hint="give a whole number")
     question = asked(user, agents, text, where)
     if question.query.is_empty or top_k <= 0:
         return []
@@ -85,6 +87,9 @@ def filters(
     # A lone text would be taken apart into characters.
     wanted: tuple[str, ...] = given if isinstance(given, str) else tuple(given)  # type: ignore[assignment]
     check_topics(wanted)
+    for name, value in (("category", category), ("source_thread", source_thread)):
+        if not isinstance(value, str | None):
+            raise InvalidInput(f"{name} is {value!r:.60}", hint="give text")
     return SearchFilter(
         category=category,
         topics=wanted,
@@ -107,6 +112,8 @@ def _aware(moment: datetime | None, name: str) -> datetime | None:
 
 def asked(user: UserContext, agents: Sequence[str], text: str, where: SearchFilter) -> Question:
     """The question, with the buckets swept; a text that asks nothing sweeps none."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"the search text is {text!r:.60}", hint="give text")
     query = parse_query(text)
     names = tuple(dict.fromkeys(agents))
     seen = {} if query.is_empty else {agent: snapshot(user, agent) for agent in names}

@@ -35,6 +35,13 @@ class Snapshot:
         """The file that speaks for an id."""
         return self.rows.get(fact_id.lower())
 
+    def exact(self, fact_id: str) -> Row | None:
+        """The file that speaks for an id, or, where that one spells it in another case, the one that spells it so."""
+        row = self.row(fact_id)
+        if row is None or row.fact_id == fact_id:
+            return row
+        return next((other for other in self.shadowed if other.fact_id == fact_id), row)
+
     def all_rows(self) -> list[Row]:
         """Every file once."""
         broken = [row for row in self.unreadable if row.kept is None]

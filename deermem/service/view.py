@@ -29,7 +29,8 @@ from deermem.store.repository import Reader, scan_facts
 T = TypeVar("T")
 _NO_HINTS: Final[Mapping[bytes, Parsed]] = {}
 _WATCHED_FROM: Final = 2
-_FULL_SWEEP_SECONDS: Final = 10.0
+_FULL_SWEEP_SECONDS: Final = 1.0
+_FULL_SWEEP_SHARE: Final = 50
 
 
 class UserView:
@@ -118,8 +119,9 @@ class UserView:
         """The paths that may have changed, by the kernel's word or by a sweep over all of them."""
         now = time.monotonic()
         told = bucket.watch.drain() if bucket.watch is not None else None
-        # A save through a memory map raises no event: so all files are compared every now and then.
-        if told is not None and now - bucket.swept_at < _FULL_SWEEP_SECONDS:
+        # A save through a memory map or a name elsewhere raises no event: so all files are compared now and then, once
+        # a second, or for a fiftieth of the time where that is more.
+        if told is not None and now - bucket.swept_at < max(_FULL_SWEEP_SECONDS, _FULL_SWEEP_SHARE * bucket.sweep_cost):
             return _expanded(told, bucket) | bucket.doubtful
         self._unwatch(bucket)
         bucket.sweeps += 1
@@ -129,7 +131,9 @@ class UserView:
 
             # Before the scan, or what changes in between would be seen by neither.
             bucket.watch = FolderWatch.start(str(self.paths.facts(agent)))
-        return self._compare(agent, bucket)
+        suspects = self._compare(agent, bucket)
+        bucket.sweep_cost = time.monotonic() - now
+        return suspects
 
     def _compare(self, agent: str, bucket: Bucket) -> set[str]:
         scan = scan_facts(str(self.paths.facts(agent)))

@@ -115,10 +115,6 @@ class Layout:
     manifest_name: str = "memory.json"
     index_root: Path | None = field(default=None)
 
-    def __post_init__(self) -> None:
-        if self.index_root is not None:
-            _check_index_root(self.index_root)
-
     def user(self, folder: str | None) -> UserPaths:
         """The places of a user folder's name; None is the no-user root."""
         home = self.root if folder is None else self.root / USERS / folder
@@ -150,15 +146,6 @@ def check_root(root: Path) -> None:
     """Raises InvalidInput for a root that can't hold a store; a missing one is fine and stays missing."""
     if root.exists() and not root.is_dir():
         raise InvalidInput(f"root {root} is a file", hint="give a folder")
-
-
-def _check_index_root(index_root: Path) -> None:
-    """Prevents that every search fails over to the files, with warnings that name neither setting nor mend."""
-    for place in (index_root, *index_root.parents):
-        if place.is_dir():
-            return
-        if os.path.lexists(place):
-            raise InvalidInput(f"index_root {index_root} can't be a folder: {place} is a file", hint="give a folder")
 
 
 def _folders(parent: Path) -> list[str]:

@@ -46,6 +46,11 @@ class Terminal(io.TextIOWrapper):
         return True
 
 
+@pytest.fixture(autouse=True)
+def default_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DEERMEM_MAX_FACTS", raising=False)
+
+
 @pytest.fixture
 def call(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
     """Calls the command line on the test's own root: `call("list", user="alice")`."""

@@ -109,9 +109,9 @@ def test_a_file_in_the_place_of_the_folder_is_refused(bare, tmp_path):
     assert mine.read_text() == "mine"
 
 
-@pytest.mark.parametrize("option", ["--root", "--user", "--agent"])
+@pytest.mark.parametrize("option", ["--root", "--user", "--agent", "--max-facts"])
 def test_it_has_its_own_store_and_users(bare, temporary, option):
-    code, out, err = bare("demo", option, "x")
+    code, out, err = bare("demo", option, "20")
     assert (code, out) == (2, "")
     assert err.startswith("deermem: demo has users and a store of its own; ")
     assert list(temporary.iterdir()) == []

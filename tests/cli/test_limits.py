@@ -103,7 +103,7 @@ def test_an_index_root_that_is_a_file_is_named(call, add, tmp_path, below):
     answer = call("--index-root", f"{tmp_path / 'file'}{below}", "search", "typescript", user="alice")
     assert answer.code == 2
     assert answer.complaint == (
-        f"index_root {tmp_path / 'file'}{below} can't be a folder: {tmp_path / 'file'} is a file; give a folder"
+        f"--index-root {tmp_path / 'file'}{below} can't be a folder: {tmp_path / 'file'} is a file; give a folder"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from faults import FaultyFiles, without_exchange
 from operations import OPERATIONS, State, opened
 from scenes import Scene, state
 
-from deermem import DeerMem
+from deermem import Amend, ChangeSet, DeerMem
 
 OFTEN = ("create", "update", "delete", "six", "import", "replace", "summaries", "clear", "clear-user", "evict")
 
@@ -139,3 +140,39 @@ def test_readers_stretched_over_a_commit(name: str, place: Path) -> None:
 def test_many_stretched_readers(name: str, place: Path) -> None:
     if name not in ("summaries", "evict"):
         stretch(name, place, 1500)
+
+
+@pytest.mark.parametrize("way", ["context", "document"])
+def test_a_summary_and_a_fact_of_one_commit_are_seen_together(way: str, place: Path) -> None:
+    """The commit falls before each read of the reader in turn."""
+    root = place / "pair"
+    with DeerMem(root) as writer:
+        memory = writer.memory("u")
+        fact = memory.add("Number 0.")
+        memory.update_summaries({"workContext": "Number 0."})
+        number = 0
+
+        def pair(told: str) -> None:
+            memory.apply(ChangeSet([Amend(fact.id, content=told)], summaries={"workContext": told}))
+
+        for stop in range(60):
+            reads = 0
+
+            def hook(_: int, stop: int = stop) -> None:
+                nonlocal reads, number
+                reads += 1
+                if reads == stop + 1:
+                    number += 1
+                    pair(f"Number {number}.")
+
+            with DeerMem(root, files=FaultyFiles(read_hook=hook)) as reader:
+                other = reader.memory("u")
+                if way == "context":
+                    said = set(re.findall(r"Number \d+\.", other.context()))
+                else:
+                    document = other.document()
+                    said = {document["user"]["workContext"]["summary"], document["facts"][0]["content"]}
+            assert len(said) == 1, said
+            if reads <= stop:
+                break
+        assert number >= 3
