@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 from datetime import datetime, timedelta
@@ -61,8 +62,12 @@ def text_or_stdin(text: str) -> str:
 
 
 def read_stdin() -> bytes:
-    """All of standard input."""
-    return sys.stdin.buffer.read()
+    """All of standard input; raises InvalidInput where there is none to read."""
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+        raise InvalidInput(f"standard input can't be read: {reason}", hint="pipe a text into it") from None
 
 
 def read_file(name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -13,12 +14,30 @@ import click
 from deermem.cli import bulk, demo, edit, facts, init, prompt, search, upkeep, watch
 from deermem.cli.invocation import Group, Invocation, pass_invocation
 from deermem.cli.notices import RAISE_CAP
-from deermem.cli.output import OutputRefused, emit, fact_object, one_line, say, tolerate_any_character
+from deermem.cli.output import (
+    OutputRefused,
+    drop,
+    emit,
+    fact_object,
+    fill_closed_streams,
+    flush,
+    note,
+    say,
+    tolerate_any_character,
+)
+from deermem.cli.warnings import shown_warnings
 from deermem.errors import DeerMemError, DuplicateFact, FactConflict, NotStored
 from deermem.model.fact import Fact
 
 DEBUG_VARIABLE: Final = "DEERMEM_DEBUG"
 INTERRUPTED: Final = 130
+_HINTS: Final = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EROFS: "the file system is read-only",
+    errno.EISDIR: "move the folder away",
+    errno.EMFILE: "raise the limit of open files",
+}
 
 
 @click.group("deermem", cls=Group, invoke_without_command=True)
@@ -26,7 +45,10 @@ INTERRUPTED: Final = 130
 @pass_invocation
 @click.pass_context
 def program(context: click.Context, invocation: Invocation, version: bool) -> None:
-    """The memory of AI agents as Markdown files."""
+    """The memory of AI agents as Markdown files.
+
+    With --json every command prints one JSON document; --help and --version --help are always plain text.
+    """
     if version:
         _print_version(invocation)
         context.exit(0)
@@ -45,6 +67,7 @@ for _family in (init, facts, search, edit, prompt, bulk, upkeep, watch, demo):
 
 def main() -> None:
     """The entry point of the installed program."""
+    fill_closed_streams()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -53,11 +76,12 @@ def run(arguments: Sequence[str]) -> int:
     invocation = Invocation()
     tolerate_any_character()
     try:
-        code = _call(arguments, invocation)
-        sys.stdout.flush()
+        with shown_warnings():
+            code = _call(arguments, invocation)
+            flush()
         return code
     except BrokenPipeError:
-        _drop_output()
+        drop(sys.stdout)
         return 0
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
@@ -105,13 +129,6 @@ def _print_version(invocation: Invocation) -> None:
         say(f"deermem {number}")
 
 
-def _drop_output() -> None:
-    """Keeps the interpreter's last flush from complaining about a pipe that was closed, or a full disk."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
-
-
 @dataclass(frozen=True, slots=True)
 class _Failure:
     kind: str
@@ -122,17 +139,25 @@ class _Failure:
 
 def _report(error: Exception, invocation: Invocation) -> int:
     if os.environ.get(DEBUG_VARIABLE):
-        import traceback
-
-        traceback.print_exception(error)
+        _print_traceback(error)
     failure = _failure(error)
-    tail = f"; {failure.hint}" if failure.hint else ""
-    click.echo(f"deermem: {one_line(failure.message + tail)}", err=True)
-    if isinstance(error, OutputRefused):
-        _drop_output()
-    elif invocation.json:
-        emit({"error": {"type": failure.kind, "message": failure.message, "hint": failure.hint, **_fact_of(error)}})
+    note(f"deermem: {failure.message}{f'; {failure.hint}' if failure.hint else ''}")
+    try:
+        if invocation.json and not isinstance(error, OutputRefused):
+            emit({"error": {"type": failure.kind, "message": failure.message, "hint": failure.hint, **_fact_of(error)}})
+    except (OutputRefused, BrokenPipeError):
+        # The line on standard error has said it.
+        drop(sys.stdout)
     return failure.code
+
+
+def _print_traceback(error: Exception) -> None:
+    import traceback
+
+    try:
+        traceback.print_exception(error)
+    except OSError:
+        drop(sys.stderr)
 
 
 def _failure(error: Exception) -> _Failure:
@@ -148,12 +173,19 @@ def _failure(error: Exception) -> _Failure:
             hint = f"see {where} --help, or put -- before a text that begins with a dash"
         return _Failure(kind, message, hint or f"see {where} --help", error.exit_code)
     if isinstance(error, OSError):
-        where = f": {error.filename}" if error.filename else ""
-        hint = f"set {DEBUG_VARIABLE}=1 to see where it came from"
-        return _Failure(kind, f"{error.strerror or error}{where}", hint, 1)
+        return _refusal(kind, error)
     return _Failure(
         kind, f"unexpected {kind}: {error}", f"set {DEBUG_VARIABLE}=1 for the traceback, and report it with that", 1
     )
+
+
+def _refusal(kind: str, error: OSError) -> _Failure:
+    """What the operating system refused, by the file's name."""
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return _Failure(kind, reason, f"set {DEBUG_VARIABLE}=1 to see where it came from", 1)
+    where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)
+    return _Failure(kind, f"{where}: {reason}", _HINTS.get(error.errno or 0, "check its owner and permissions"), 1)
 
 
 def _fact_of(error: Exception) -> dict[str, object]:

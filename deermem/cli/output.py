@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
@@ -36,17 +39,71 @@ def one_line(text: str) -> str:
 class OutputRefused(DeerMemError):
     """Standard output can't be written: the disk is full, or nobody is there to read."""
 
+    def __init__(self, error: OSError) -> None:
+        reason = "it is closed" if error.errno == errno.EBADF else error.strerror or str(error)
+        hint = "nothing that was changed is undone; look where it is printed to"
+        super().__init__(f"standard output can't be written: {reason}", hint=hint)
+
 
 def put(text: str, nl: bool = True) -> None:
     """Writes to standard output as it is; raises OutputRefused, and BrokenPipeError where the reader left."""
     try:
         click.echo(text, nl=nl)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputRefused(error) from None
+    flush()
+
+
+def flush() -> None:
+    """Sees to it that what was printed is out; raises as `put` does."""
+    try:
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        hint = "nothing that was changed is undone; look where it is printed to"
-        raise OutputRefused(f"standard output can't be written: {error.strerror}", hint=hint) from None
+        raise OutputRefused(error) from None
+
+
+def done(text: str) -> None:
+    """What a change did. A stream that can't take it fails no change: then one line on standard error says so."""
+    try:
+        say(text)
+    except BrokenPipeError:
+        drop(sys.stdout)
+    except OutputRefused as error:
+        note(f"deermem: {error}")
+        drop(sys.stdout)
+
+
+def drop(stream: TextIO) -> None:
+    """Lets what is left of a stream go nowhere: the interpreter's last flush would complain, and change the exit code.
+    """
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def fill_closed_streams() -> None:
+    """Puts something in the place of standard streams that are closed; using them fails as on any bad descriptor.
+
+    Else a file that is opened later takes the number 1 or 2, and an editor that is started prints into it.
+    """
+    for number, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, flags)
+            os.set_inheritable(number, True)
+    # What Python found closed it gave no stream for.
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
 
 
 def say(text: str = "") -> None:
@@ -55,8 +112,11 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Progress or a warning, on standard error."""
-    click.echo(one_line(text), err=True)
+    """Progress, a warning or an error, on standard error; where that can't be written there is no other place."""
+    try:
+        click.echo(one_line(text), err=True)
+    except OSError:
+        drop(sys.stderr)
 
 
 def table(rows: Iterable[Sequence[str]]) -> None:

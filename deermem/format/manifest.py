@@ -11,6 +11,7 @@ from typing import Final
 
 from deermem.errors import InvalidInput
 from deermem.format.conflict_markers import first_marker
+from deermem.format.exact_json import dumps, exact_float, exact_int, is_unicode
 from deermem.format.problems import FormatError
 from deermem.model.summaries import HISTORY_SECTIONS, SECTIONS, USER_SECTIONS, Section, Summaries
 from deermem.model.values import JsonObject, JsonValue
@@ -35,8 +36,9 @@ def decode(data: bytes) -> Manifest:
     """The document in a memory.json of any version up to 2.
 
     Raises FormatError: not UTF-8, not JSON, left in two by a git merge, a key twice, NaN, not an object, a version
-    from the future, a revision that is no whole number. Missing sections, and sections that are no objects, are
-    empty.
+    from the future, a revision that is no whole number, a group of sections that is no object, a section that is
+    neither object nor text, half a character in a section. A section that is a text alone is its summary; missing
+    ones, and null, are empty.
     """
     raw = _object(data)
     version = _version(raw)
@@ -44,9 +46,9 @@ def decode(data: bytes) -> Manifest:
     if isinstance(revision, bool) or not (revision is None or (isinstance(revision, int) and revision >= 0)):
         raise _bad("revision", revision, "a whole number")
     updated = raw.get("lastUpdated")
-    if not (updated is None or isinstance(updated, str)):
+    if not (updated is None or (isinstance(updated, str) and is_unicode(updated))):
         raise _bad("lastUpdated", updated, "a timestamp in quotes")
-    sections = {**_sections(raw.get("user"), USER_SECTIONS), **_sections(raw.get("history"), HISTORY_SECTIONS)}
+    sections = {**_sections(raw, "user", USER_SECTIONS), **_sections(raw, "history", HISTORY_SECTIONS)}
     summaries = Summaries(revision=revision or 0, last_updated=updated or "", **sections)
     return Manifest(summaries, version, raw)
 
@@ -54,17 +56,21 @@ def decode(data: bytes) -> Manifest:
 def encode(manifest: Manifest | None, *, summaries: Summaries, revision: int, now: str) -> bytes:
     """The bytes of a version 2 document with these summaries; unknown keys of `manifest` stay, `facts` goes.
 
-    Raises InvalidInput for text that can't be encoded and for numbers that JSON has no form for.
+    What stays keeps its digits and its escapes, and a version 2.x its text. Raises InvalidInput for a summary that
+    can't be encoded and for numbers that JSON has no form for.
     """
     raw = manifest.raw if manifest is not None else {}
-    document: dict[str, JsonValue] = {"version": VERSION, "revision": revision, "lastUpdated": now}
+    document: dict[str, JsonValue] = {"version": _version_after(raw), "revision": revision, "lastUpdated": now}
     document["user"] = _group(raw.get("user"), summaries, USER_SECTIONS)
     document["history"] = _group(raw.get("history"), summaries, HISTORY_SECTIONS)
     document.update((key, value) for key, value in raw.items() if key not in _OWN_KEYS)
+    for key in SECTIONS:
+        if not is_unicode(f"{summaries.section(key).summary}{summaries.section(key).updated_at}"):
+            raise InvalidInput(f"the summary {key} is not valid Unicode", hint="remove the lone surrogate")
     try:
-        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError:
-        raise InvalidInput("a summary is not valid Unicode", hint="remove the lone surrogate") from None
+        return dumps(document).encode()
+    except RecursionError:
+        raise InvalidInput("memory.json can't hold that: it nests too deep", hint="make it flatter") from None
     except ValueError as error:
         raise InvalidInput(f"memory.json can't hold that: {error}", hint="give finite numbers") from None
 
@@ -86,8 +92,13 @@ def _object(data: bytes) -> JsonObject:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise FormatError("not-utf8", "the file is not UTF-8", line=line, hint="save it as UTF-8") from None
+    if "\0" in text:
+        hint = "save it as UTF-8, or restore it from a backup"
+        raise FormatError("not-utf8", "the file holds NUL bytes: it is UTF-16 or UTF-32, or damaged", hint=hint)
     try:
-        raw = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+        raw = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=exact_int
+        )
     except json.JSONDecodeError as error:
         if line := first_marker(text):
             raise FormatError("merge-conflict", _CONFLICT, line=line, hint=_RESOLVE) from None
@@ -120,7 +131,7 @@ def _no_constant(word: str) -> JsonValue:
 
 
 def _finite(text: str) -> float:
-    number = float(text)
+    number = exact_float(text)
     if not math.isfinite(number):
         raise FormatError("not-json", f"the number {text:.40} is out of range", hint="write a smaller one")
     return number
@@ -140,25 +151,41 @@ def _version(raw: JsonObject) -> str:
     return text
 
 
+def _version_after(raw: Mapping[str, JsonValue]) -> str:
+    """A later 2.x is not called 2.0 by whoever leaves what it added as it is."""
+    text = str(raw.get("version", ""))
+    return text if text.startswith("2.") and _VERSION.fullmatch(text) else VERSION
+
+
 def _bad(key: str, value: JsonValue, wanted: str) -> FormatError:
     return FormatError("bad-value", f"{key} is {value!r:.80}", hint=f"give {wanted}")
 
 
-def _sections(group: JsonValue, names: Mapping[str, str]) -> dict[str, Section]:
-    found = group if isinstance(group, Mapping) else {}
-    return {attribute: _section(found.get(key)) for key, attribute in names.items()}
+def _sections(raw: JsonObject, group: str, names: Mapping[str, str]) -> dict[str, Section]:
+    found = raw.get(group)
+    if found is None:
+        found = {}
+    if not isinstance(found, Mapping):
+        raise _bad(group, found, f"an object with {', '.join(names)}")
+    return {attribute: _section(found.get(key), f"{group}.{key}") for key, attribute in names.items()}
 
 
-def _section(value: JsonValue) -> Section:
-    if not isinstance(value, Mapping):
-        return Section()
-    return Section(_text(value.get("summary")), _text(value.get("updatedAt")))
-
-
-def _text(value: JsonValue) -> str:
+def _section(value: JsonValue, name: str) -> Section:
     if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
+        value = {"summary": value}
+    if not isinstance(value, Mapping):
+        raise _bad(name, value, 'the text, or an object with "summary" and "updatedAt"')
+    return Section(_text(value, "summary", name), _text(value, "updatedAt", name))
+
+
+def _text(section: Mapping[str, JsonValue], key: str, name: str) -> str:
+    value = section.get(key)
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else dumps(value)
+    if not is_unicode(text):
+        raise _bad(f"{name}.{key}", value, "text without half a character (a lone surrogate)")
+    return text
 
 
 def _group(old: JsonValue, summaries: Summaries, names: Mapping[str, str]) -> JsonObject:

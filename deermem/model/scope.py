@@ -18,9 +18,16 @@ _AGENT = re.compile(r"[A-Za-z0-9-]+")
 def safe_user_id(raw: str) -> str:
     """The folder name of a user id: bad characters become `-`, and a hash then keeps two ids apart.
 
-    Raises InvalidInput for an empty id, one that can't be encoded, and a folder name over 128 characters.
+    Raises InvalidInput for an id that is no text, is empty, holds NUL or can't be encoded, and for a folder name over
+    128 characters.
     """
-    if not isinstance(raw, str) or not raw:
+    if not isinstance(raw, str):
+        raise InvalidInput(
+            f"user_id is {raw!r:.60}; it must be text", hint="give the id in quotes, or none for the no-user root"
+        )
+    if "\0" in raw:
+        raise InvalidInput(f"user_id {raw[:40]!r} holds a NUL character", hint="use another id")
+    if not raw:
         raise InvalidInput("user_id is empty", hint="give the id of the user, or none for the no-user root")
     if _SAFE_USER.fullmatch(raw):
         name = raw

@@ -20,6 +20,7 @@ from deermem.store.boot import boot_id
 from deermem.store.files import Files
 from deermem.store.layout import UserPaths
 from deermem.store.refusals import in_words
+from deermem.store.regular import look_regular
 
 if TYPE_CHECKING:
     from deermem.service.retrieval import AdapterRetrieval
@@ -73,10 +74,13 @@ class UserContext:
         return Currency(boot_id(), document.revision, document.ino, document.ctime_ns)
 
     def read_manifest(self) -> ManifestState:
-        """memory.json as it stands; raises Corruption where it is no usable document (it is left as it is)."""
+        """memory.json as it stands; raises Corruption where it is no usable document (it is left as it is).
+
+        A link, a folder or a pipe of that name is none. Raises StoreUnavailable where it may not be read.
+        """
         path = str(self.paths.manifest)
         with in_words(self.paths):
-            seen = self.files.look(path)
+            seen = look_regular(self.files, path)
         if seen is None:
             return ManifestState(None, None, 0, 0)
         return ManifestState(seen.data, parse_manifest(seen.data, path), seen.before.st_ino, seen.before.st_ctime_ns)

@@ -2,33 +2,27 @@
 
 `.memory.journal.json` names the facts that were about to change, `.recovery/{operation}/` holds what stood there
 before. State "prepared" is rolled back, "committed" is only cleaned up. What the roll-back displaces is kept as a
-conflict copy, because nothing tells DeerFlow's half-written text from one that a person saved since.
+conflict copy, because nothing tells DeerFlow's half-written text from one that a person saved since. A roll-back
+that is interrupted runs again: the journal and its backups go last.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Mapping
-from datetime import UTC, datetime
+import stat
 from pathlib import PurePosixPath
 from typing import Final
 
-from deermem.errors import InvalidInput
-from deermem.format import manifest, markdown
-from deermem.format.paths import fact_path
-from deermem.format.problems import FormatError
-from deermem.model.fact import check_id
-from deermem.model.scope import normalize_agent
 from deermem.store.files import Files
 from deermem.store.layout import UserPaths
 from deermem.store.swap import Swapper
 from deermem.store.transaction import make_folders
+from deermem.store.undo_plan import UndoPlan, UndoStep, judge
 
 _log: Final = logging.getLogger("deermem")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def undo_is_due(files: Files, paths: UserPaths) -> bool:
@@ -42,110 +36,75 @@ def roll_back(files: Files, paths: UserPaths) -> None:
         return
     if files.mkdir(str(paths.journal)):
         files.flush_folder(str(paths.folder))
-    data = files.read(str(paths.undo_journal))
     try:
-        plan = _parse(data, paths)
+        plan = judge(files, paths, files.read(str(paths.undo_journal)))
     except ValueError as error:
-        aside = f"set-aside.undo-journal.{secrets.token_hex(4)}"
-        files.rename(str(paths.undo_journal), os.path.join(paths.journal, aside))
-        files.flush_folder(str(paths.journal))
-        _log.warning("%s can't be used (%s) and is set aside as %s", paths.undo_journal, error, aside)
+        _set_aside(files, paths, str(error))
         return
     swapper = Swapper(files, paths)
-    for path, backup in plan.items():
-        _restore(swapper, path, backup)
-    for folder in sorted({os.path.dirname(os.path.join(paths.folder, path)) for path in plan} | {str(paths.journal)}):
+    for step in plan.steps:
+        _restore(swapper, step)
+    folders = {os.path.dirname(os.path.join(paths.folder, step.path)) for step in plan.steps} | {str(paths.journal)}
+    for folder in sorted(folders):
         if files.stat(folder) is not None:
             files.flush_folder(folder)
-    _clean_up(files, paths, data)
-    _log.warning("%s: rolled back an interrupted write of DeerFlow (%d files)", paths.folder, len(plan))
+    _clean_up(swapper, plan)
+    _log.warning("%s: rolled back an interrupted write of DeerFlow (%d files)", paths.folder, len(plan.steps))
 
 
-def _parse(data: bytes | None, paths: UserPaths) -> dict[str, str | None]:
-    """Relative path → backup file, None where the fact was new; raises ValueError for what can't be trusted."""
-    said = json.loads(data or b"")
-    if not isinstance(said, dict) or said.get("state") not in ("prepared", "committed"):
-        raise ValueError("unknown state")
-    operation = said.get("operationId")
-    if not isinstance(operation, str) or not operation or PurePosixPath(operation).parts != (operation,):
-        raise ValueError("operationId is no plain name")
-    if operation in (".", ".."):
-        raise ValueError("operationId is no plain name")
-    if said["state"] == "committed":
-        return {}
-    folder = os.path.join(paths.undo_backups, operation)
-    return {**_manifest_step(said, folder, paths), **_fact_steps(said, folder)}
+def _set_aside(files: Files, paths: UserPaths, why: str) -> None:
+    """The journal goes out of the way, or it would keep its user out for ever; its backups stay where they are."""
+    aside = f"set-aside.undo-journal.{secrets.token_hex(4)}"
+    files.rename(str(paths.undo_journal), os.path.join(paths.journal, aside))
+    files.flush_folder(str(paths.journal))
+    _log.warning("%s can't be used (%.200s) and is set aside as %s", paths.undo_journal, why, aside)
 
 
-def _manifest_step(said: Mapping[str, object], folder: str, paths: UserPaths) -> dict[str, str | None]:
-    backup = os.path.join(folder, "memory.json")
-    if os.path.isfile(backup):
-        return {paths.manifest_name: backup}
-    return {paths.manifest_name: None} if not said.get("expectedRevision") else {}
-
-
-def _fact_steps(said: Mapping[str, object], folder: str) -> dict[str, str | None]:
-    old, ids, agent = said.get("oldEntries") or {}, said.get("factIds") or [], said.get("agentName")
-    if not isinstance(old, dict) or not isinstance(ids, list) or not isinstance(agent, str | None):
-        raise ValueError("oldEntries, factIds or agentName has another type")
-    steps: dict[str, str | None] = {}
+def _restore(swapper: Swapper, step: UndoStep) -> None:
+    target = os.path.join(swapper.paths.folder, step.path)
+    present = swapper.files.read(target)
+    if present == step.wanted:
+        return
+    if step.wanted is None:
+        swapper.move_aside(target, step.path)
+        return
+    staged = swapper.at(f"t.{secrets.token_hex(8)}")
     try:
-        for fact_id in ids:
-            if fact_id not in old:
-                steps[fact_path(normalize_agent(agent), check_id(fact_id))] = None
-        for fact_id, entry in old.items():
-            path = entry.get("path") if isinstance(entry, dict) else None
-            if isinstance(path, str):
-                steps[_inside(path)] = os.path.join(folder, f"{check_id(fact_id)}.md")
-    except InvalidInput as error:
-        raise ValueError(str(error)) from None
-    return steps
+        _put(swapper, step, staged, step.wanted, displaces=present is not None)
+    except OSError:
+        # Every further try would leave one more of them.
+        with contextlib.suppress(OSError):
+            swapper.files.unlink(staged)
+        raise
 
 
-def _inside(path: str) -> str:
-    parts = PurePosixPath(path).parts
-    if not parts or parts[0] != "agents" or ".." in parts or "\\" in path or not path.endswith(".md"):
-        raise ValueError(f"path {path!r:.80} escapes the user's facts")
-    return "/".join(parts)
+def _put(swapper: Swapper, step: UndoStep, staged: str, wanted: bytes, *, displaces: bool) -> None:
+    """All that may fail for want of space comes before the present text leaves its place."""
+    target = os.path.join(swapper.paths.folder, step.path)
+    swapper.files.create(staged, wanted)
+    make_folders(swapper.files, swapper.paths.folder, [PurePosixPath(step.path).parent.parts])
+    if displaces:
+        swapper.move_aside(target, step.path)
+    swapper.files.rename_new(staged, target)
 
 
-def _restore(swapper: Swapper, path: str, backup: str | None) -> None:
+def _clean_up(swapper: Swapper, plan: UndoPlan) -> None:
+    """The journal first: without its backups it must not be rolled back once more."""
     files, paths = swapper.files, swapper.paths
-    target = os.path.join(paths.folder, path)
-    wanted = files.read(backup) if backup is not None else None
-    if backup is not None and (wanted is None or not _parses(path, wanted, paths)):
-        return
-    present = files.read(target)
-    if present == wanted:
-        return
-    if present is not None:
-        swapper.move_aside(target, path)
-    if wanted is not None:
-        staged = swapper.at(f"t.{secrets.token_hex(8)}")
-        files.create(staged, wanted)
-        make_folders(files, paths.folder, [PurePosixPath(path).parent.parts])
-        files.rename_new(staged, target)
-
-
-def _parses(path: str, data: bytes, paths: UserPaths) -> bool:
-    """A torn backup must not replace a file that may be whole."""
-    try:
-        if path == paths.manifest_name:
-            manifest.decode(data)
-        else:
-            markdown.decode(data, stem=PurePosixPath(path).stem, when=_EPOCH)
-    except FormatError as error:
-        _log.warning("the backup of %s in %s can't be used: %s", path, paths.undo_backups, error)
-        return False
-    return True
-
-
-def _clean_up(files: Files, paths: UserPaths, data: bytes | None) -> None:
-    operation = json.loads(data or b"{}")["operationId"]
     files.unlink(str(paths.undo_journal))
     files.flush_folder(str(paths.folder))
-    folder = os.path.join(paths.undo_backups, operation)
-    for name in files.listdir(folder):
-        files.unlink(os.path.join(folder, name))
-    if files.rmdir(folder):
+    kept = len(swapper.conflicts)
+    for name in files.listdir(plan.folder):
+        path = os.path.join(plan.folder, name)
+        status = files.stat(path)
+        if status is None or not stat.S_ISREG(status.st_mode):
+            continue
+        if plan.committed or name in plan.used:
+            files.unlink(path)
+        else:
+            # Nothing was restored from it, so its text may stand nowhere else.
+            swapper.move_aside(path, name)
+    if len(swapper.conflicts) > kept:
+        files.flush_folder(str(paths.journal))
+    if files.rmdir(plan.folder):
         files.rmdir(str(paths.undo_backups))
