@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,7 +14,7 @@ import click
 from deermem.cli.input import STANDARD_STREAM, decode, read_file, read_stdin
 from deermem.cli.invocation import Command, Invocation, pass_invocation
 from deermem.cli.notices import note_backups, note_evicted, note_missing_store
-from deermem.cli.output import count, emit, note, record_object, say, to_json
+from deermem.cli.output import count, done, emit, note, record_object, say, to_json
 from deermem.config import Settings
 from deermem.errors import InvalidInput, StoreUnavailable
 from deermem.model.values import JsonObject, JsonValue
@@ -113,7 +114,7 @@ def export(invocation: Invocation, file: str) -> None:
     if invocation.json:
         emit({"path": os.path.abspath(file), "facts": number})
     else:
-        say(f"exported {count(number, 'fact')} to {file}")
+        done(f"exported {count(number, 'fact')} to {file}")
 
 
 def _refuse_place_in_store(invocation: Invocation, file: str) -> None:
@@ -164,15 +165,16 @@ def migrate(
     """Turn version 1 JSON stores into Markdown files; each source is kept as a verified backup."""
     users = _selection(invocation, all_users, user_ids)
     _choose_root(invocation, storage_path)
+    # A terminal that went away must not end a migration half-way; a dry run is nothing but its answer.
+    tell = say if dry_run else done
+    progress = _note_migration if invocation.json else partial(_say_migration, tell)
     with invocation.engine() as engine:
-        report = engine.migrate(
-            user_ids=users, dry_run=dry_run, progress=_note_migration if invocation.json else _say_migration
-        )
+        report = engine.migrate(user_ids=users, dry_run=dry_run, progress=progress)
     if invocation.json:
         counts = {kind: report.count(kind) for kind in ("migrated", "planned", "current", "failed")}
         emit({**record_object(report), **counts})
     else:
-        say(str(report))
+        tell(str(report))
     return 0 if report.ok else 1
 
 
@@ -208,10 +210,10 @@ def _migration_lines(result: UserMigration) -> list[str]:
     return [f"{result.user}: {outcome}", *(f"  {line}" for line in result.problems)]
 
 
-def _say_migration(result: UserMigration) -> None:
+def _say_migration(tell: Callable[[str], None], result: UserMigration) -> None:
     """One user's result, and what a dry run would do, where the answer is a text: there and nowhere else."""
     steps = [f"  {step}" for step in result.steps[1:]]
-    say("\n".join([*_migration_lines(result), *steps]))
+    tell("\n".join([*_migration_lines(result), *steps]))
 
 
 def _note_migration(result: UserMigration) -> None:
@@ -224,7 +226,7 @@ def _answer(invocation: Invocation, commit: Commit, text: str) -> None:
     if invocation.json:
         emit(commit)
     else:
-        say(text)
+        done(text)
 
 
 COMMANDS: Final[dict[str, click.Command]] = {

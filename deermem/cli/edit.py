@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.output import emit, headline, note, say, visible
+from deermem.cli.output import done, emit, headline, note, visible
 from deermem.errors import DeerMemError, FactConflict, InvalidInput
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def edit(invocation: Invocation, fact_id: str) -> None:
     if invocation.json:
         emit(fact)
     else:
-        say(f"updated {fact.id}: {headline(fact)}" if changed else "nothing changed")
+        done(f"updated {fact.id}: {headline(fact)}" if changed else "nothing changed")
 
 
 def add_in_editor(invocation: Invocation, memory: Memory, draft: Draft) -> Commit:

@@ -16,7 +16,7 @@ from deermem.cli.input import (
 )
 from deermem.cli.invocation import Command, Invocation, pass_invocation
 from deermem.cli.notices import note_backups, note_evicted, note_missing_store, note_nothing
-from deermem.cli.output import emit, fact_object, headline, say, table
+from deermem.cli.output import done, emit, fact_object, headline, say, table
 from deermem.clock import format_timestamp
 from deermem.model.fact import DEFAULT_CATEGORY, DEFAULT_CONFIDENCE, Draft, Fact
 
@@ -79,7 +79,7 @@ def add(invocation: Invocation, text: str | None, in_editor: bool, **options: Un
     if invocation.json:
         emit({**fact_object(fact), "evicted": commit.evicted})
     else:
-        say(f"added {fact.id}: {headline(fact)}")
+        done(f"added {fact.id}: {headline(fact)}")
 
 
 def _add(memory: Memory, draft: Draft) -> Commit:
@@ -177,7 +177,7 @@ def update(
     if invocation.json:
         emit(fact)
     else:
-        say(f"updated {fact.id}: {headline(fact)}")
+        done(f"updated {fact.id}: {headline(fact)}")
 
 
 @click.command("delete", cls=Command)
@@ -199,7 +199,7 @@ def delete(invocation: Invocation, fact_ids: tuple[str, ...], expected: str | No
     if invocation.json:
         emit(commit)
     else:
-        say("\n".join(f"deleted {fact_id}" for fact_id in commit.deleted))
+        done("\n".join(f"deleted {fact_id}" for fact_id in commit.deleted))
 
 
 def _delete_together(memory: Memory, ids: Sequence[str]) -> Commit:

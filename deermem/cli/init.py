@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.output import emit, record_object, say
+from deermem.cli.output import done, emit, record_object
 
 if TYPE_CHECKING:
     from deermem.model.reports import Prepared
@@ -26,7 +26,7 @@ def init(invocation: Invocation, git: bool) -> None:
     if invocation.json:
         emit({**record_object(prepared), "changed": prepared.changed})
     else:
-        say("\n".join(_lines(prepared, git)))
+        done("\n".join(_lines(prepared, git)))
 
 
 def _lines(prepared: Prepared, git: bool) -> list[str]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from deermem.cli.output import put
+
 if TYPE_CHECKING:
     from deermem.engine import DeerMem
     from deermem.memory import Memory
@@ -98,8 +100,15 @@ _AIM: Final = (
     _option("--max-facts", "N", "How many facts an agent may have; 0: no limit; else $DEERMEM_MAX_FACTS or 100.", int),
     _option("--user", "ID", "Whose memory; without it the no-user root."),
     _option("--agent", "NAME", "Which agent's facts; without it the default ones."),
-    _option("--json", None, "Print one JSON document and nothing else on standard output."),
+    _option("--json", None, "Print one JSON document and nothing else on standard output; --help stays text."),
 )
+
+
+def _show_help(context: click.Context, _: click.Parameter, value: bool) -> None:
+    """click's own would print past `put`, and a full disk would be an error of nobody knows what."""
+    if value and not context.resilient_parsing:
+        put(context.get_help())
+        context.exit()
 
 
 class Command(click.Command):
@@ -108,6 +117,13 @@ class Command(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The command's own parameters, then the aiming ones."""
         return [*super().get_params(ctx), *_AIM]
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """`--help`, printed as every other answer."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = _show_help
+        return option
 
 
 class Group(click.Group):
@@ -118,3 +134,10 @@ class Group(click.Group):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The group's own parameters, then the aiming ones."""
         return [*super().get_params(ctx), *_AIM]
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """`--help`, printed as every other answer."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = _show_help
+        return option

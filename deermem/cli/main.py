@@ -13,6 +13,7 @@ import click
 
 from deermem.cli import bulk, demo, edit, facts, init, prompt, search, upkeep, watch
 from deermem.cli.invocation import Group, Invocation, pass_invocation
+from deermem.cli.log import shown_warnings
 from deermem.cli.notices import RAISE_CAP
 from deermem.cli.output import (
     OutputRefused,
@@ -25,7 +26,6 @@ from deermem.cli.output import (
     say,
     tolerate_any_character,
 )
-from deermem.cli.warnings import shown_warnings
 from deermem.errors import DeerMemError, DuplicateFact, FactConflict, NotStored
 from deermem.model.fact import Fact
 
@@ -45,10 +45,7 @@ _HINTS: Final = {
 @pass_invocation
 @click.pass_context
 def program(context: click.Context, invocation: Invocation, version: bool) -> None:
-    """The memory of AI agents as Markdown files.
-
-    With --json every command prints one JSON document; --help and --version --help are always plain text.
-    """
+    """The memory of AI agents as Markdown files."""
     if version:
         _print_version(invocation)
         context.exit(0)
@@ -146,7 +143,9 @@ def _report(error: Exception, invocation: Invocation) -> int:
         if invocation.json and not isinstance(error, OutputRefused):
             emit({"error": {"type": failure.kind, "message": failure.message, "hint": failure.hint, **_fact_of(error)}})
     except (OutputRefused, BrokenPipeError):
-        # The line on standard error has said it.
+        # Reported once more on the stream that just failed, it would end in a traceback.
+        drop(sys.stdout)
+    if isinstance(error, OutputRefused):
         drop(sys.stdout)
     return failure.code
 

@@ -78,8 +78,7 @@ def done(text: str) -> None:
 
 
 def drop(stream: TextIO) -> None:
-    """Lets what is left of a stream go nowhere: the interpreter's last flush would complain, and change the exit code.
-    """
+    """Lets what is left of a stream go nowhere: the interpreter's last flush would fail and change the exit code."""
     with contextlib.suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -98,12 +97,15 @@ def fill_closed_streams() -> None:
             os.open(os.devnull, flags)
             os.set_inheritable(number, True)
     # What Python found closed it gave no stream for.
-    if sys.stdin is None:
-        sys.stdin = open(0, encoding="utf-8", closefd=False)
-    if sys.stdout is None:
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
+    sys.stdin = sys.stdin or _stream(0, "r")
+    sys.stdout = sys.stdout or _stream(1, "w")
+    sys.stderr = sys.stderr or _stream(2, "w")
+
+
+def _stream(number: int, mode: str) -> TextIO:
+    stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
+    assert isinstance(stream, io.TextIOWrapper)
+    return stream
 
 
 def say(text: str = "") -> None:

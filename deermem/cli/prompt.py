@@ -9,7 +9,7 @@ import click
 from deermem.cli.input import text_or_stdin
 from deermem.cli.invocation import Command, Group, Invocation, pass_invocation
 from deermem.cli.notices import note_missing_store
-from deermem.cli.output import emit, note, put, say
+from deermem.cli.output import done, emit, note, put, say
 from deermem.model.summaries import HISTORY_SECTIONS, SECTIONS, USER_SECTIONS, Summaries
 from deermem.model.values import JsonObject
 
@@ -61,7 +61,7 @@ def set_summary(invocation: Invocation, section: str, text: str, expected: int |
     if invocation.json:
         emit(commit)
     else:
-        say(f"set {section}, revision {commit.revision}")
+        done(f"set {section}, revision {commit.revision}")
 
 
 def _summaries_object(found: Summaries) -> JsonObject:

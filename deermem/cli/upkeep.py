@@ -10,7 +10,7 @@ import click
 
 from deermem.cli.invocation import Command, Invocation, pass_invocation
 from deermem.cli.notices import note_missing_store
-from deermem.cli.output import count, emit, one_line, record_object, say, table
+from deermem.cli.output import count, done, emit, one_line, record_object, say, table
 
 if TYPE_CHECKING:
     from deermem.model.reports import Finding, IndexReport, Stats
@@ -28,7 +28,7 @@ def reindex(invocation: Invocation, everyone: bool) -> int:
     if invocation.json:
         emit(report)
     else:
-        say(_index_line(report))
+        done(_index_line(report))
     return 0 if report.supported else 1
 
 

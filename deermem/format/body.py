@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from deermem.format.problems import FormatError
 from deermem.model.fact import MAX_CONTENT_BYTES, MAX_TITLE, derive_title, normalize_content
 
+CUT_OFF: Final = re.compile(r"\s*(?:#\s*)?")
+"""What is left below the front matter that an engine wrote where its file was cut off before the first word."""
 _BLANK_LINES = re.compile(r"(?:[^\S\n]*\n)*")
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from deermem.errors import InvalidInput
 from deermem.format.fact_mapping import fact_from_mapping, fact_to_mapping, stated_fields
+from deermem.format.markdown import check_storable
 from deermem.model.fact import Fact, check_text
 from deermem.model.summaries import HISTORY_SECTIONS, SECTIONS, USER_SECTIONS, Section, Summaries
 from deermem.model.values import JsonObject, JsonValue
@@ -148,7 +149,9 @@ def _fact(item: object, now: datetime, new_id: Callable[[str], str], strict: boo
     given = item.get("id")
     if strict and isinstance(given, str):
         item = {**item, "id": _importable_id(given)}
-    return fact_from_mapping(item, now=now, new_id=new_id, strip=not strict)
+    fact = fact_from_mapping(item, now=now, new_id=new_id, strip=not strict)
+    check_storable(fact)
+    return fact
 
 
 def _importable_id(fact_id: str) -> str:

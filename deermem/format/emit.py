@@ -12,7 +12,7 @@ from typing import Final
 from deermem.clock import format_timestamp
 from deermem.errors import InvalidInput
 from deermem.format.frontmatter import MAX_DEPTH
-from deermem.format.keys import KNOWN, NULLS, float_text
+from deermem.format.keys import NULLS, float_text
 from deermem.model.fact import CATEGORIES, SCHEMA_VERSION, Fact, Source
 from deermem.model.values import JsonScalar, JsonValue
 
@@ -133,10 +133,7 @@ def entries(fact: Fact) -> dict[str, str]:
     found["agent_name"] = (
         "agent_name: null\n" if fact.agent_name is None else f"agent_name: {scalar(fact.agent_name)}\n"
     )
-    for key, value in fact.extra.items():
-        if key in KNOWN:
-            raise InvalidInput(f"extra key {key!r} is one of the format's own", hint="use another name")
-        found[key] = entry(key, value)
+    found.update((key, entry(key, value)) for key, value in fact.extra.items())
     return found
 
 

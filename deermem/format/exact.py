@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from deermem.format.body import read_body
+from deermem.format.body import CUT_OFF, read_body
 from deermem.format.digest import Digest, effective_revision, text_hash
-from deermem.format.fields import fast_moment
+from deermem.format.fields import MAX_REVISION, fast_moment
+from deermem.format.frontmatter import MAX_BLOCK
 from deermem.format.keys import NULLS
 from deermem.model.fact import CATEGORIES, Fact, Source
 
@@ -31,7 +32,7 @@ def read(text: str, data: bytes) -> tuple[Fact, bool, bool] | None:
     Raises FormatError for a body that says nothing or too much.
     """
     match = _HEAD.match(text)
-    if match is None or "\r" in text:
+    if match is None or "\r" in text or match.end() > MAX_BLOCK or CUT_OFF.fullmatch(text, match.end()):
         return None
     (
         fact_id, category, confidence, kind, thread, quoted_thread, revision, created, updated,
@@ -45,6 +46,8 @@ def read(text: str, data: bytes) -> tuple[Fact, bool, bool] | None:
     start = match.start(14) - 8
     hashed = text_hash(data[:start] + data[stop:])
     number, edited = effective_revision(int(revision), Digest(int(engine_revision), engine_hash), hashed)
+    if number > MAX_REVISION:
+        return None
     body = read_body(text[match.end() :])
     fact = Fact(
         id=fact_id,

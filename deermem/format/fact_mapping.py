@@ -59,6 +59,8 @@ _NESTED: Final = _OWN - KNOWN
 """The person's own keys that would read as ours in a document: they stand in its `extra`."""
 _MAX_DEPTH: Final = 50
 _MAX_COUNT: Final = 999_999_999_999_999
+# Each change adds one: what is stated must leave room below what a file may say.
+_MAX_STATED_REVISION: Final = 999_999_999_999
 
 
 def fact_to_mapping(fact: Fact) -> JsonObject:
@@ -109,7 +111,7 @@ def fact_from_mapping(
         source=_source(given.get("source")),
         created_at=created,
         updated_at=_moment(given.get("updated_at"), "updatedAt") or created,
-        revision=_count(given.get("revision"), "revision") or 1,
+        revision=_count(given.get("revision"), "revision", _MAX_STATED_REVISION) or 1,
         status=_status(given.get("status")),
         user_id=_text(given.get("user_id") or scope.get("userId"), "user_id"),
         agent_name=_text(given.get("agent_name") or scope.get("agentName"), "agent_name"),
@@ -126,7 +128,8 @@ def fact_from_mapping(
 
 def stated_fields(item: Mapping[str, JsonValue]) -> frozenset[str]:
     """The Fact attributes that a mapping itself states; the others took their defaults."""
-    return frozenset(_given(item))
+    own = {"extra"} if _extra(item) else frozenset()
+    return frozenset(_given(item)) | own
 
 
 def plain_json(value: object, name: str, depth: int = 0) -> JsonValue:
@@ -241,11 +244,11 @@ def _moment(value: JsonValue, name: str) -> datetime | None:
     return moment
 
 
-def _count(value: JsonValue, name: str) -> int | None:
+def _count(value: JsonValue, name: str, most: int = _MAX_COUNT) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_COUNT:
-        raise InvalidInput(f"{name} is {value!r:.60}", hint="give a whole number, at least 1")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InvalidInput(f"{name} is {value!r:.60}", hint=f"give a whole number from 1 to {most}")
     return value
 
 

@@ -27,6 +27,8 @@ from deermem.model.values import JsonObject, JsonValue
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _WHOLE = re.compile(r"[0-9]{1,15}")
+MAX_REVISION: Final = 100_000_000_000_000
+"""Above it a file is refused: a hand edit and an update each add one, and 15 digits are all that a digest has."""
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -62,6 +64,13 @@ def whole(fields: Fields, key: str) -> int | None:
     if not _WHOLE.fullmatch(value) or int(value) < 1:
         raise FieldError(key, "bad-number", f"{key} is {value!r:.80}", "give a whole number, at least 1")
     return int(value)
+
+
+def check_revision(number: int) -> None:
+    """Refuse a revision that leaves no room to grow."""
+    if number > MAX_REVISION:
+        hint = "write a smaller one and remove the digest line"
+        raise FieldError("revision", "bad-number", f"revision is {number}, at most {MAX_REVISION} counts", hint)
 
 
 def moment(fields: Fields, key: str) -> datetime | None:

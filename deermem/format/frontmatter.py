@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 MAX_DEPTH: Final = 32
 MAX_BLOCK: Final = 131_072
-_COMMENT = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|(?<=[\s,\[\]{}]))#[^\r\n]*", re.MULTILINE)
+_BLOCK_MARK = re.compile(r"[|>][+0-9-]*")
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class Entry:
         found: list[str] = []
         at = self.start
         for start, stop in [*self.pieces, (end, end)]:
-            found += (match.group() for match in _COMMENT.finditer(block, at, max(at, start)))
+            found += (text for _, text in comments_between(block, at, start))
             at = max(at, stop)
         return found
 
@@ -58,6 +59,11 @@ class FrontMatter:
     def fields(self) -> Fields:
         """The values by key."""
         return {key: entry.value for key, entry in self.entries.items()}
+
+
+def comments_between(block: str, start: int, end: int) -> list[tuple[int, str]]:
+    """Place and text of each comment in a stretch that holds neither keys nor scalars."""
+    return [(match.start(), match.group().rstrip()) for match in _COMMENT.finditer(block, start, max(start, end))]
 
 
 def parse(block: str) -> FrontMatter:
@@ -155,7 +161,7 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise _error("too-deep", f"values nest deeper than {MAX_DEPTH} levels", self.line(event))
         if isinstance(event, self.yaml.ScalarEvent):
-            self.pieces.append(_span(event))
+            self.add(event)
             return self.scalar(event, raw=raw)
         if isinstance(event, self.yaml.SequenceStartEvent):
             return self.items(raw=raw, depth=depth)
@@ -178,6 +184,16 @@ class _Reader:
             found[key] = self.value(next(self.events), raw=source and key in TEXT_PARTS, depth=depth + 1)
         self.close(event)
         return found
+
+    def add(self, event: yaml.ScalarEvent) -> None:
+        """The span of a scalar; of a block scalar without what follows its mark on the line, where a comment may be."""
+        start, end = _span(event)
+        mark = _BLOCK_MARK.search(self.block, start, end) if event.style in ("|", ">") else None
+        if mark is not None:
+            text = self.block.find("\n", mark.end(), end)
+            self.pieces.append((start, mark.end()))
+            start = end if text < 0 else text
+        self.pieces.append((start, end))
 
     def close(self, event: yaml.Event) -> None:
         """A closing bracket belongs to the value; the end of a block collection is only the start of what follows."""

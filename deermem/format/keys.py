@@ -42,7 +42,9 @@ LISTS: Final = frozenset(("topics", "consolidatedFrom"))
 TEXT_PARTS: Final = frozenset(("type", "threadId"))
 NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
 _WORDS: Final[dict[str, bool]] = {"true": True, "false": False}
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,39})")
+MAX_DIGITS: Final = 40
+"""Of a number that is read as one; a longer one is text."""
+_INTEGER = re.compile(rf"-?(?:0|[1-9][0-9]{{0,{MAX_DIGITS - 1}}})")
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]{0,39})\.[0-9]{1,40}(?:e[+-][0-9]{1,3})?")
 
 

@@ -10,12 +10,17 @@ from typing import Final
 
 from deermem.errors import InvalidInput
 from deermem.format.digest import text_hash
+from deermem.format.fields import MAX_REVISION
+from deermem.format.frontmatter import MAX_BLOCK
+from deermem.format.limits import check_own_values, check_size
 from deermem.format.problems import FormatError
 from deermem.format.reading import Parsed, decode, note_id
 from deermem.model.fact import MAX_TITLE, Fact, check_confidence, check_content, check_id, check_text, derive_title
 
-__all__ = ["Parsed", "content_hash", "decode", "encode", "encode_parsed", "note_id"]
+__all__ = ["Parsed", "check_storable", "content_hash", "decode", "encode", "encode_parsed", "note_id"]
 
+# An escape makes six characters of one; what stands around an item takes a few more.
+_SURELY_FITS: Final = MAX_BLOCK // 16
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _VALUES: Final = attrgetter(*(item.name for item in fields(Fact) if item.name != "version"))
 
@@ -30,8 +35,8 @@ def encode(fact: Fact, *, base: bytes | None = None) -> bytes:
 
     With `base`, the bytes that stand there now, it is a rewrite: order, comments, quoting, unknown keys and newline
     style stay, only values that differ are replaced and missing keys added. Where that would not give the fact
-    back, the whole file is written anew. Raises InvalidInput for what can't be stored so that it reads back equal,
-    and for a base that can't be read.
+    back, the whole file is written anew, the comments of the front matter on lines of their own. Raises InvalidInput
+    for what can't be stored so that it reads back equal, and for a base that can't be read.
     """
     return encode_parsed(fact, base=base)[0]
 
@@ -42,7 +47,7 @@ def encode_parsed(fact: Fact, *, base: bytes | None = None) -> tuple[bytes, Pars
     try:
         if base is not None and (rewritten := _rewritten(base, wanted)) is not None:
             return rewritten
-        data = _canonical(wanted)
+        data = _anew(wanted, base)
     except UnicodeEncodeError:
         raise InvalidInput(f"fact {fact.id} holds a lone surrogate", hint="remove it") from None
     parsed = _read_back(data, wanted)
@@ -70,17 +75,40 @@ def _checked(fact: Fact) -> Fact:
             f"the title of {fact.id} is too long", hint=f"one line of at most {MAX_TITLE} characters fits"
         )
     check_text(title, "title")
-    if fact.revision < 1:
-        raise InvalidInput(f"revision {fact.revision!r} is not valid", hint="give a whole number, at least 1")
+    # A person's edit of the file counts as one more, and must not make it unreadable.
+    if not 1 <= fact.revision < MAX_REVISION:
+        hint = f"give a whole number from 1 to {MAX_REVISION - 1}"
+        raise InvalidInput(f"revision {fact.revision!r} is not valid", hint=hint)
+    check_own_values(fact)
     if content == fact.content and title == fact.title:
         return fact
     return replace(fact, content=content, title=title)
 
 
-def _canonical(fact: Fact) -> bytes:
+def check_storable(fact: Fact) -> None:
+    """Raises InvalidInput, naming the key, for what would be refused when it is written.
+
+    For facts whose parts are checked already one by one; so a store need not come to be for a fact that it can't hold.
+    """
+    if fact.extra or fact.source.extra:
+        check_own_values(fact)
+    listed = (*fact.topics, *fact.consolidated_from, fact.source_error or "", fact.source.thread_id or "")
+    size = sum(map(len, listed)) + len(repr(fact.extra)) + len(repr(fact.source.extra))
+    if fact.revision >= MAX_REVISION or size > _SURELY_FITS:
+        encode(fact)
+
+
+def _anew(fact: Fact, base: bytes | None) -> bytes:
+    """The whole file in the canonical look, in the order of the keys in `base` and with its comments."""
     from deermem.format.emit import entries
 
-    head = "---\n" + "".join(entries(fact).values())
+    lines = entries(fact)
+    check_size(fact.id, lines)
+    if base is not None:
+        from deermem.format.rewrite import arranged_as
+
+        lines = arranged_as(base, lines)
+    head = "---\n" + "".join(lines.values())
     tail = f"---\n\n# {fact.title}\n\n{fact.content}\n"
     first, last = head.encode(), tail.encode()
     return b"%bdigest: %d-%b\n%b" % (first, fact.revision, text_hash(first + last).encode(), last)
@@ -109,4 +137,6 @@ def _read_back(data: bytes, fact: Fact) -> Parsed | str:
     if found == wanted:
         return parsed
     names = [item.name for item in fields(Fact) if item.name != "version"]
-    return ", ".join(name for name, one, other in zip(names, found, wanted, strict=True) if one != other)
+    differ = [name for name, one, other in zip(names, found, wanted, strict=True) if one != other]
+    own = [key for key in fact.extra if parsed.fact.extra.get(key) != fact.extra[key]]
+    return ", ".join(f"extra ({', '.join(own)})" if name == "extra" else name for name in differ)

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from deermem.format import canonical, exact, fields, frontmatter
-from deermem.format.body import Body, read_body
+from deermem.format.body import CUT_OFF, Body, read_body
 from deermem.format.conflict_markers import START, refuse_conflict
 from deermem.format.digest import effective_revision, parse_digest, text_hash
 from deermem.format.keys import NULLABLE, REQUIRED, Fields
@@ -21,6 +21,7 @@ from deermem.model.fact import MAX_ID, Fact
 _REQUIRED: Final = frozenset(REQUIRED)
 _NOT_NULL: Final = itemgetter(*(_REQUIRED - NULLABLE))
 _CONFLICT: Final = START.encode()
+_CUT_HINT: Final = "write the fact below the front matter, or delete the file"
 _BAD_CHARACTER = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -105,7 +106,7 @@ def _canonical(text: str, data: bytes) -> Document | None:
     if not text.startswith("---\n") or "\r" in text:
         return None
     end = text.find("\n---\n", 3)
-    if end <= 3 or (found := canonical.parse(text[4 : end + 1])) is None:
+    if not 3 < end <= frontmatter.MAX_BLOCK or (found := canonical.parse(text[4 : end + 1])) is None:
         return None
     span = (0, 0)
     if "digest" in found:
@@ -126,15 +127,20 @@ def digest_span(parts: Split, front: frontmatter.FrontMatter) -> tuple[int, int]
     found = front.entries.get("digest")
     if found is None or front.inline or parse_digest(found.value) is None:
         return 0, 0
+    start = parts.block.rfind("\n", 0, found.start) + 1
     stop = parts.block.find("\n", found.end) + 1 or len(parts.block)
-    if parts.block[: found.start].rpartition("\n")[2] or "\n" in parts.block[found.start : found.end]:
+    if parts.block[start : found.start].strip(" ") or "\n" in parts.block[found.start : found.end]:
         return 0, 0
-    head = len(f"{parts.bom}{parts.opening}{parts.block[: found.start]}".encode())
-    return head, head + len(parts.block[found.start : stop].encode())
+    head = len(f"{parts.bom}{parts.opening}{parts.block[:start]}".encode())
+    return head, head + len(parts.block[start:stop].encode())
 
 
 def _read_body(document: Document, text: str) -> Body:
     try:
+        # A person who empties a note of their own means it; an engine never writes one without text, so what has
+        # its digest and no text is half a save, and its last good version may stand in.
+        if CUT_OFF.fullmatch(document.body) and parse_digest(document.fields.get("digest")) is not None:
+            raise FormatError("cut-off", "the file ends before its text", hint=_CUT_HINT)
         title = fields.title_key(document.fields) if "title" in document.fields else ""
         return read_body(document.body, crlf=document.crlf, title=title)
     except FormatError as error:
@@ -156,6 +162,7 @@ def _parsed(data: bytes, document: Document, body: Body, stem: str, when: dateti
     start, stop = document.digest_at
     hashed = text_hash(data[:start] + data[stop:] if stop else data)
     revision, edited = effective_revision(fields.whole(found, "revision") or 1, digest, hashed)
+    fields.check_revision(revision)
     created = fields.moment(found, "createdAt") or when
     fact = Fact(
         id=fields.fact_id(found) or note_id(stem),

@@ -68,9 +68,11 @@ class Pulled:
 class Catalogue:
     """One open database. Not for two threads at once; whoever holds it brings the lock."""
 
-    def __init__(self, path: Path, *, wal: bool = True) -> None:
+    def __init__(self, path: Path, *, wal: bool = True, read_only: bool = False) -> None:
+        """`read_only`: as it is on disk, nothing is made or mended, and `push` writes nothing."""
         self.path = path
-        self.connection = schema.connect(path, wal=wal)
+        self.read_only = read_only
+        self.connection = schema.connect_to_read(path) if read_only else schema.connect(path, wal=wal)
         status = os.stat(path)
         self._file = (status.st_dev, status.st_ino)
         self._process = os.getpid()
@@ -134,9 +136,9 @@ class Catalogue:
 
         `taken_in` stamps an agent with the memory.json that its sweep began at; `moved` is a commit's: every
         agent stamped with the memory.json that it replaced is stamped with its own, no other. Returns the new
-        revision of the catalogue; None where somebody else was writing and `wait` is false.
+        revision of the catalogue; None where it is read-only, or somebody else was writing and `wait` is false.
         """
-        if not self._begin(wait=wait):
+        if self.read_only or not self._begin(wait=wait):
             return None
         connection = self.connection
         try:

@@ -66,6 +66,20 @@ def connect(path: Path, *, wal: bool = True) -> sqlite3.Connection:
     return connection
 
 
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """The database as it is, nothing written; raises sqlite3.Error where that is not to be had, OSError for a link."""
+    _refuse_link(path)
+    place = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(place, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        if _version(connection) != VERSION or not _is_whole(connection):
+            raise sqlite3.OperationalError("it is not of this version, or not whole")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def make_folder(folder: Path) -> None:
     """The index's folder, private; only what is missing of it."""
     missing = []
@@ -81,8 +95,7 @@ def _make_file(path: Path) -> None:
 
     It is linked into place closed: opening a live database as a plain file would drop SQLite's locks on it.
     """
-    if os.path.islink(path) or os.path.islink(path.parent):
-        raise OSError(errno.ELOOP, "the index is a link, and links are not followed", str(path))
+    _refuse_link(path)
     if path.exists():
         return
     staged = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
@@ -93,6 +106,11 @@ def _make_file(path: Path) -> None:
             os.link(staged, path)
     finally:
         staged.unlink()
+
+
+def _refuse_link(path: Path) -> None:
+    if os.path.islink(path) or os.path.islink(path.parent):
+        raise OSError(errno.ELOOP, "the index is a link, and links are not followed", str(path))
 
 
 def _version(connection: sqlite3.Connection) -> str | None:

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from deermem.errors import Corruption, DeerMemError, InvalidInput, MigrationError
 from deermem.format import markdown
 from deermem.format.conflict_markers import first_marker
+from deermem.format.exact_json import exact_float, exact_int
 from deermem.format.paths import facts_folder
 from deermem.format.problems import FormatError
 from deermem.migrate.place import LEAD_AGENT, LEGACY_NAME, UserPlace
@@ -22,6 +23,10 @@ from deermem.model.values import JsonObject, JsonValue
 
 _VERSION = re.compile(r"(\d{1,6})(?:\.\d{1,6}){0,3}")
 _FACTS_KEY: Final = b'"facts"'
+_UNQUOTED = re.compile(rb"\bfacts'?\s*:")
+_VERSION_2 = re.compile(rb'"version"\s*:\s*"?2\b')
+_LIST_OF_OBJECTS = re.compile(rb"[\xef\xbb\xbf\xfe\xff\s]*\[\s*\{")
+_ESCAPE = re.compile(rb"\\u00([0-7][0-9a-fA-F])")
 _DOCUMENT_KEYS: Final = ("facts", "user", "history")
 _ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -87,7 +92,7 @@ def _count_facts(files: UserFiles, place: UserPlace, path: str) -> int:
     try:
         document = _load_legacy(files, place, path)
     except DeerMemError:
-        return int(_FACTS_KEY in (files.read(path) or b""))
+        return int(may_hold_facts(files.read(path) or b"", is_list_ours=path == place.manifest_name))
     facts = document.doc.get("facts") if document is not None else None
     return len(facts) if isinstance(facts, list) else 0
 
@@ -127,10 +132,30 @@ def is_agent_folder(name: str) -> bool:
         return False
 
 
-def parse_json(data: bytes, shown: str) -> JsonObject:
-    """A JSON object; raises Corruption that names file, position and reason. A repeated key is refused."""
+def may_hold_facts(data: bytes, *, is_list_ours: bool) -> bool:
+    """Whether a document that can't be read seems to hold facts, so that its user must not look empty.
+
+    In UTF-16 or UTF-32, with the key in escapes or without its quotes too; a damaged document of version 2 only
+    where the key itself is there. `is_list_ours`: whether a bare list of objects is taken for facts.
+    """
+    narrow = _ESCAPE.sub(lambda escape: bytes.fromhex(escape[1].decode()), data.replace(b"\0", b""))
+    if _FACTS_KEY in narrow or (is_list_ours and _LIST_OF_OBJECTS.match(narrow)):
+        return True
+    return _VERSION_2.search(narrow) is None and _UNQUOTED.search(narrow) is not None
+
+
+def parse_json(data: bytes, shown: str, *, exact: bool = False) -> JsonObject:
+    """A JSON object; raises Corruption that names file, position and reason. A repeated key is refused.
+
+    `exact`: numbers keep their digits, for keys that are written again as they were.
+    """
+    if b"\0" in data:
+        raise _corruption(shown, "it holds NUL bytes: it is UTF-16 or UTF-32, not UTF-8, or damaged")
+    numbers = (exact_float, exact_int) if exact else (float, int)
     try:
-        doc = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_object)
+        doc = json.loads(
+            data.decode("utf-8-sig"), object_pairs_hook=_object, parse_float=numbers[0], parse_int=numbers[1]
+        )
     except UnicodeDecodeError as error:
         raise _corruption(shown, f"it is not UTF-8 at byte {error.start}") from None
     except RecursionError:
@@ -226,7 +251,7 @@ def _is_due(files: UserFiles, place: UserPlace, path: str) -> bool:
     try:
         return _load_legacy(files, place, path) is not None
     except Corruption:
-        if _FACTS_KEY in (files.read(path) or b""):
+        if may_hold_facts(files.read(path) or b"", is_list_ours=path == place.manifest_name):
             raise
         return False
 

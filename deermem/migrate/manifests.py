@@ -10,7 +10,7 @@ from deermem.format import manifest
 from deermem.format.document import parse_sections
 from deermem.format.manifest import Manifest
 from deermem.format.problems import FormatError
-from deermem.migrate.legacy import LegacyDocument
+from deermem.migrate.legacy import LegacyDocument, parse_json
 from deermem.model.summaries import Section, Summaries
 
 
@@ -24,7 +24,8 @@ def sections_of(document: LegacyDocument, shown: str) -> dict[str, Section]:
 
 def legacy_manifest(document: LegacyDocument, shown: str) -> Manifest:
     """A legacy memory.json as the base of the new one, its facts left out."""
-    raw = {key: value for key, value in document.doc.items() if key != "facts"}
+    exact = parse_json(document.data, shown, exact=True)
+    raw = {key: value for key, value in exact.items() if key != "facts"}
     revision = raw.get("revision")
     counted = isinstance(revision, int) and not isinstance(revision, bool) and revision > 0
     summaries = Summaries(revision=int(str(revision)) if counted else 0)

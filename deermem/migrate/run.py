@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from deermem.clock import Clock
 from deermem.errors import MigrationError
@@ -14,6 +15,7 @@ from deermem.model.scope import DEFAULT_AGENT
 from deermem.store.files import Files
 from deermem.store.layout import UserPaths
 from deermem.store.refusals import in_words
+from deermem.store.regular import look_regular
 
 if TYPE_CHECKING:
     from deermem.migrate.plan import UserPlan
@@ -21,16 +23,20 @@ if TYPE_CHECKING:
     from deermem.store.lock import HeldLock
 
 
-class FolderFiles:
-    """One user's folder as the planner reads it."""
+_log: Final = logging.getLogger("deermem")
 
-    def __init__(self, files: Files, paths: UserPaths) -> None:
+
+class FolderFiles:
+    """One user's folder as the planner reads it; `without` is a path that is taken for absent."""
+
+    def __init__(self, files: Files, paths: UserPaths, *, without: str = "") -> None:
         self._files = files
+        self._without = without
         self._folder = str(paths.folder)
 
     def read(self, path: str) -> bytes | None:
         """The file's content, None where there is none; links are none."""
-        return self._files.read(os.path.join(self._folder, path))
+        return None if path == self._without else self._files.read(os.path.join(self._folder, path))
 
     def listdir(self, path: str) -> list[tuple[str, bool]]:
         """(name, is a folder) of each entry; [] where the folder is absent or a link."""
@@ -62,13 +68,27 @@ class MigrationStep:
         if self._is_plainly_current(looked_at):
             self.current[agent] = looked_at
             return False
-        from deermem.migrate.legacy import needs_migration
-
         with in_words(self.paths):
-            due = needs_migration(FolderFiles(self.files, self.paths), self.place, only_agent=agent)
+            try:
+                due = self._needs_migration(agent)
+            except PermissionError as error:
+                if error.filename != str(self.paths.manifest) or not self._has_facts():
+                    raise
+                # Not remembered: what is refused now may be granted later.
+                _log.warning("%s: %s; facts are read without it", error.filename, error.strerror)
+                return self._needs_migration(agent, without=self.place.manifest_name)
         if not due:
             self.current[agent] = looked_at
         return due
+
+    def _needs_migration(self, agent: str | None, *, without: str = "") -> bool:
+        from deermem.migrate.legacy import needs_migration
+
+        return needs_migration(FolderFiles(self.files, self.paths, without=without), self.place, only_agent=agent)
+
+    def _has_facts(self) -> bool:
+        """Whether facts lie in files of their own: else an unreadable memory.json may hold all there are."""
+        return any(self.paths.facts(agent).is_dir() for agent in self.paths.agents())
 
     def plan(self, agent: str | None, *, shared_wins: bool = False) -> UserPlan:
         """What would be done; raises MigrationError or Corruption where the user stops."""
@@ -76,7 +96,11 @@ class MigrationStep:
 
         reader = FolderFiles(self.files, self.paths)
         with in_words(self.paths):
-            return plan_user(reader, self.place, now=self.clock(), only_agent=agent, shared_wins=shared_wins)
+            plan = plan_user(reader, self.place, now=self.clock(), only_agent=agent, shared_wins=shared_wins)
+            if plan.outcome == "migrate" and plan.manifest_before is None:
+                # Summaries of an agent's old document would find no place, and the document would be gone.
+                look_regular(self.files, str(self.paths.manifest))
+        return plan
 
     def problems(self) -> tuple[Obstacle, ...]:
         """Why a migration would stop, as a dry run finds it; raises StoreUnavailable."""

@@ -6,6 +6,7 @@ from deermem.errors import Corruption, DeerMemError, StoreUnavailable
 from deermem.migrate.legacy import agent_document
 from deermem.migrate.plan import describe
 from deermem.migrate.run import MigrationStep
+from deermem.migrate.writable import refusals
 from deermem.model.reports import UserMigration
 from deermem.model.scope import DEFAULT_AGENT
 from deermem.service.ports import Obstacle
@@ -51,8 +52,11 @@ def _planned(step: MigrationStep, name: str) -> UserMigration:
         plan = step.plan(None)
     except DeerMemError as whole:
         return UserMigration(user=name, outcome="failed", problems=tuple(_problems(step, whole)))
-    outcome = UserMigration(user=name, outcome="planned", facts=plan.facts, steps=tuple(describe(plan)))
-    return outcome if plan.outcome == "migrate" else UserMigration(user=name, outcome="current")
+    if plan.outcome != "migrate":
+        return UserMigration(user=name, outcome="current")
+    if reasons := refusals(step.paths, plan):
+        return UserMigration(user=name, outcome="failed", problems=reasons)
+    return UserMigration(user=name, outcome="planned", facts=plan.facts, steps=tuple(describe(plan)))
 
 
 def obstacles(step: MigrationStep) -> tuple[Obstacle, ...]:

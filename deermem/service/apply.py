@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Final
 
 from deermem.clock import format_timestamp
 from deermem.errors import DuplicateFact, RevisionConflict
@@ -18,6 +19,7 @@ from deermem.model.fact import (
     check_confidence,
     check_content,
     check_id,
+    check_text,
     check_topics,
     check_valid_days,
     content_key,
@@ -33,6 +35,8 @@ from deermem.service.user import ManifestState, UserContext
 from deermem.service.writing import write_fact
 from deermem.store.epoch import read_epoch
 from deermem.store.lock import HeldLock
+
+_ANY_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def apply(user: UserContext, agent: str, change: ChangeSet) -> Commit:
@@ -76,7 +80,7 @@ def _checked(change: ChangeSet) -> ChangeSet:
 
 def checked_draft(draft: Draft) -> Draft:
     """The draft as it will be stored; raises InvalidInput naming the field."""
-    return replace(
+    checked = replace(
         draft,
         content=check_content(draft.content),
         id=None if draft.id is None else check_id(draft.id),
@@ -84,12 +88,15 @@ def checked_draft(draft: Draft) -> Draft:
         confidence=check_confidence(draft.confidence),
         topics=check_topics(draft.topics),
         source=Source.of(draft.source, missing="manual"),
+        source_error=None if draft.source_error is None else check_text(draft.source_error, "source_error"),
         expected_valid_days=check_valid_days(draft.expected_valid_days),
     )
+    markdown.check_storable(_fact_of(checked, checked.id or "fact", _ANY_TIME))
+    return checked
 
 
 def _checked_fact(fact: Fact) -> Fact:
-    return replace(
+    checked = replace(
         fact,
         id=check_id(fact.id),
         content=check_content(fact.content),
@@ -98,6 +105,8 @@ def _checked_fact(fact: Fact) -> Fact:
         topics=check_topics(fact.topics),
         expected_valid_days=check_valid_days(fact.expected_valid_days),
     )
+    markdown.encode(checked)
+    return checked
 
 
 def _checked_amend(amend: Amend) -> Amend:
@@ -126,7 +135,7 @@ class _Decider:
         fresh: dict[bytes, Fact] = {}
         for item in change.upserts:
             if isinstance(item, Upsert) and isinstance(item.fact, Draft):
-                fact = self._new(item.fact, now)
+                fact = _fact_of(item.fact, item.fact.id or f"fact_{secrets.token_hex(8)}", now)
                 self._refuse_duplicate(known, fresh, fact)
                 fresh[content_key(fact.content)] = fact
                 found = find_target(self.user, self.agent, fact.id) if item.fact.id is not None else None
@@ -179,22 +188,6 @@ class _Decider:
 
     # --- what is written
 
-    def _new(self, draft: Draft, now: datetime) -> Fact:
-        assert isinstance(draft.source, Source)
-        return Fact(
-            id=draft.id or f"fact_{secrets.token_hex(8)}",
-            content=draft.content,
-            title=derive_title(draft.content),
-            category=draft.category,
-            confidence=draft.confidence,
-            topics=tuple(draft.topics),
-            source=draft.source,
-            created_at=now,
-            updated_at=now,
-            source_error=draft.source_error,
-            expected_valid_days=draft.expected_valid_days,
-        )
-
     def _amended(self, found: Found | None, amend: Amend) -> Fact:
         check_expected(found, amend.id, amend.expected)
         if found is None:
@@ -221,6 +214,23 @@ class _Decider:
             twin = read_path(self.user, self.agent, path) if path != found.path else None
             if isinstance(twin, Found) and twin.fact.id == gone.id:
                 decision.writes.append(Write(self.agent, twin.path, twin.data, None, twin.fact.id))
+
+
+def _fact_of(draft: Draft, fact_id: str, now: datetime) -> Fact:
+    assert isinstance(draft.source, Source)
+    return Fact(
+        id=fact_id,
+        content=draft.content,
+        title=derive_title(draft.content),
+        category=draft.category,
+        confidence=draft.confidence,
+        topics=tuple(draft.topics),
+        source=draft.source,
+        created_at=now,
+        updated_at=now,
+        source_error=draft.source_error,
+        expected_valid_days=draft.expected_valid_days,
+    )
 
 
 def _can_rebase(change: ChangeSet) -> bool:

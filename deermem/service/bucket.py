@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from deermem.store.inotify import FolderWatch
 
 LAST_GOOD_SECONDS: Final = 60
-_log: Final = logging.getLogger("deermem")
+_log: Final = logging.getLogger("deermem.unserved")
 _NEVER_LAST_GOOD: Final = ("empty-file", "empty", "wrong-owner")
 
 

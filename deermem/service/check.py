@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from deermem.errors import Corruption, DeerMemError, InvalidInput, StoreUnavailable
 from deermem.format.problems import FormatError
 from deermem.index.rows import Row
 from deermem.model.records import Problem
-from deermem.model.reports import Finding
+from deermem.model.reports import Finding, Severity
 from deermem.model.scope import normalize_agent
 from deermem.service.locate import canonical
 from deermem.service.orphans import orphans
@@ -44,10 +45,10 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(unique.values(), key=lambda finding: (_ORDER[finding.severity], finding.path, finding.code))
 
 
-def closed(path: str) -> Finding:
+def closed(path: str, severity: Severity = "warning") -> Finding:
     """A folder or file that the permissions keep us out of."""
     return Finding(
-        severity="warning",
+        severity=severity,
         code=_CLOSED,
         path=path,
         message="can't be looked into, so what lies there is neither shown nor checked",
@@ -95,7 +96,9 @@ def _guarded(user: UserContext, look: Callable[[UserContext], Iterator[Finding]]
 def _refused(user: UserContext, error: OSError) -> Finding:
     path = str(error.filename or user.paths.folder)
     if isinstance(error, PermissionError):
-        return closed(path)
+        # Facts are read without them, so that only a check tells that every write is refused.
+        vital = path == str(user.paths.manifest) or Path(path).is_relative_to(user.paths.journal)
+        return closed(path, "error" if vital else "warning")
     message = f"can't be read: {error.strerror or error}"
     return Finding(severity="error", code="unavailable", path=path, message=message, hint="check the storage")
 
@@ -159,6 +162,8 @@ def _journal(user: UserContext) -> Iterator[Finding]:
         yield _conflict_copy(path) if name.startswith("conflict.") else _set_aside(path)
     for path in set_aside_journals(user.files, user.paths):
         yield _set_aside(path)
+    # Readers go on without a record that they may not read: only here it is more than a line in the log.
+    user.files.read(str(user.paths.record))
     if is_sealed(user):
         message = "an interrupted commit that the next write finishes; readers see it whole already"
         yield Finding(

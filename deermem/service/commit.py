@@ -106,7 +106,8 @@ def _attempt(user: UserContext, agent: str | None, decide: Decide) -> Commit:
         state = user.read_manifest()
         decision = decide(held, state)
         if not decision.writes and decision.summaries is None and not decision.new_epoch:
-            return Commit(revision=state.revision, facts=tuple(decision.facts))
+            # New facts that all rank below what is there are not written, and the caller must hear of it.
+            return Commit(revision=state.revision, facts=tuple(decision.facts), evicted=tuple(decision.evicted))
         change = _manifest_change(user, state, decision)
         transaction = Transaction(user.files, held)
         if decision.new_epoch:

@@ -64,7 +64,9 @@ def _decide(
             added.append(fact)
             write_fact(user, agent, decision, None, fact)
         else:
-            write_fact(user, agent, decision, found, _merged(revived(found.fact, user.clock()), fact, stated))
+            write_fact(
+                user, agent, decision, found, _merged(revived(found.fact, user.clock()), fact, stated, replace_all)
+            )
     if replace_all:
         _delete_others(user, agent, {fact.id.lower() for fact in parsed.facts}, decision)
     delete_expired(user, known, decision, user.clock())
@@ -72,9 +74,13 @@ def _decide(
     return decision
 
 
-def _merged(old: Fact, given: Fact, stated: frozenset[str]) -> Fact:
-    """What the document states wins; what it leaves out stays as it is stored."""
+def _merged(old: Fact, given: Fact, stated: frozenset[str], replace_all: bool) -> Fact:
+    """What the document states wins, a person's own keys one by one; what it leaves out stays as it is stored.
+
+    With `replace_all` the own keys are the document's alone.
+    """
     taken = {item.name: getattr(given, item.name) for item in fields(Fact) if item.name in stated}
+    taken["extra"] = given.extra if replace_all else {**old.extra, **given.extra}
     return replace(old, **{**taken, "id": old.id, "updated_at": given.updated_at, "title": given.title})
 
 

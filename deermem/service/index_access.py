@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sqlite3
 from collections.abc import Callable
@@ -13,7 +14,12 @@ from deermem.store.layout import UserPaths
 from deermem.store.network import unsafe_file_system
 
 _log: Final = logging.getLogger("deermem")
+_readonly_log: Final = logging.getLogger("deermem.index")
 _GIVEN_UP: Final = 2
+_REFUSALS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_SQLITE_REFUSALS: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+# The file was removed under an open connection: a new one may be written.
+_MOVED: Final = 1032
 T = TypeVar("T")
 
 
@@ -25,6 +31,7 @@ class IndexAccess:
         self._wanted = wanted
         self._on_drop = on_drop
         self._failures = 0
+        self._refused = False
         self._catalogue: Catalogue | None = None
 
     def open(self) -> Catalogue | None:
@@ -33,12 +40,14 @@ class IndexAccess:
             self.close()
             self._on_drop()
         if self._catalogue is None and self._wanted and self._failures < _GIVEN_UP and self._paths.folder.is_dir():
-            self._catalogue = self.guarded(self._connected)
+            self._catalogue = self.guarded(self._connected) or self._catalogue
         return self._catalogue
 
     def _connected(self) -> Catalogue:
         # A write-ahead log needs memory that all its users share, which two machines or a guest and its host don't.
-        return Catalogue(self._paths.index, wal=not unsafe_file_system(self._paths.index))
+        catalogue = Catalogue(self._paths.index, wal=not unsafe_file_system(self._paths.index))
+        self._refused = False
+        return catalogue
 
     def close(self) -> None:
         """Closes the connection; `open` makes a new one."""
@@ -57,18 +66,25 @@ class IndexAccess:
         return None if catalogue is None else self.guarded(lambda: question(catalogue))
 
     def drop(self) -> None:
-        """Removes the database; it is built again from the files."""
+        """Removes the database; it is built again from the files. One that can't be written stays."""
         self.close()
         try:
-            schema.delete(self._paths.index)
+            if not self._refused:
+                schema.delete(self._paths.index)
         except OSError as error:
             _log.warning("the index %s can't be removed: %s", self._paths.index, error)
         self._on_drop()
 
     def start_over(self) -> None:
         """Empties the database, or drops it where it is damaged, and forgives what failed before."""
-        self._failures = 0
-        if self.ask(lambda catalogue: catalogue.start_over()):
+        self._failures, self._refused = 0, False
+        self.close()
+        if self.ask(lambda catalogue: not catalogue.read_only and catalogue.start_over()):
+            self._on_drop()
+        elif self._refused:
+            # What can't be emptied must not answer for files that are to be read anew.
+            self.close()
+            self._failures = _GIVEN_UP
             self._on_drop()
         else:
             self.drop()
@@ -78,6 +94,9 @@ class IndexAccess:
         try:
             return work()
         except sqlite3.OperationalError as error:
+            if _is_refusal(error):
+                self._refuse(error)
+                return None
             _log.warning("the index %s can't be used now: %s", self._paths.index, error)
             if (error.sqlite_errorcode or 0) & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 self._fail()
@@ -85,6 +104,9 @@ class IndexAccess:
             # Another process is dropping the index this instant, and will make it again.
             return None
         except (sqlite3.DatabaseError, OSError) as error:
+            if isinstance(error, OSError) and _is_refusal(error):
+                self._refuse(error)
+                return None
             _log.warning("the index %s is damaged and is built again: %s", self._paths.index, error)
             self._fail()
         return None
@@ -94,3 +116,25 @@ class IndexAccess:
         self.drop()
         if self._failures >= _GIVEN_UP:
             _log.warning("the index %s is given up; searches go without it", self._paths.index)
+
+    def _refuse(self, error: sqlite3.OperationalError | OSError) -> None:
+        """It can't be written: it is read as it is, or left alone; deleting what others can write helps nobody."""
+        self.close()
+        how = "it is only read"
+        try:
+            self._catalogue = Catalogue(self._paths.index, read_only=True)
+        except (sqlite3.Error, OSError):
+            self._failures = _GIVEN_UP
+            how = "searches go without it"
+        if not self._refused:
+            reason = error.strerror if isinstance(error, OSError) else error
+            _readonly_log.warning("the index %s can't be written (%s); %s", self._paths.index, reason, how)
+        self._refused = True
+
+
+def _is_refusal(error: sqlite3.OperationalError | OSError) -> bool:
+    """Whether permissions or the file system forbid it, rather than damage or another process."""
+    if isinstance(error, OSError):
+        return error.errno in _REFUSALS
+    code = error.sqlite_errorcode or 0
+    return code & 0xFF in _SQLITE_REFUSALS and code != _MOVED

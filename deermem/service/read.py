@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from deermem.errors import Corruption
+from deermem.errors import Corruption, StoreUnavailable
 from deermem.format.paths import facts_folder
 from deermem.index.rows import Row
 from deermem.model.fact import Fact
@@ -92,7 +92,7 @@ def _document(user: UserContext, record: Record | None) -> ManifestState:
 def _summaries_if_readable(user: UserContext, record: Record | None) -> Summaries:
     try:
         state = _document(user, record)
-    except Corruption as error:
+    except (Corruption, StoreUnavailable) as error:
         _log.warning("%s; it goes on without the summaries", error)
         return Summaries()
     return state.manifest.summaries if state.manifest else Summaries()
@@ -165,10 +165,14 @@ def _record_bytes(user: UserContext) -> bytes | None:
     """The record file as it is, for comparing two looks.
 
     A record that is half written parses as none; two such moments, one at the beginning and one at the end of a
-    commit, must not pass for no commit.
+    commit, must not pass for no commit. A closed journal costs no reader the facts.
     """
     with in_words(user.paths):
-        return user.files.read(str(user.paths.record))
+        try:
+            return user.files.read(str(user.paths.record))
+        except PermissionError as error:
+            _log.warning("%s: %s; a commit under way is not seen as one", error.filename, error.strerror)
+            return None
 
 
 def _touches(record: Record, agent: str, path: str) -> bool:

@@ -44,8 +44,8 @@ def recover(files: Files, held: HeldLock) -> None:
     if held.recovered:
         return
     with in_words(held.paths):
-        roll_back(files, held.paths)
         _free_the_journal(files, held.paths)
+        roll_back(files, held.paths)
         _finish_record(files, held.paths)
         _sweep(files, held.paths)
     held.recovered = True

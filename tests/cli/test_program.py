@@ -177,7 +177,7 @@ def test_the_disk_that_refuses_is_one_line(call, monkeypatch):
     monkeypatch.setattr(facts, "text_or_stdin", fail)
     answer = call("add", "x")
     assert answer.code == 1
-    assert answer.complaint.startswith("No space left on device: /store/x.md; ")
+    assert answer.complaint.startswith("/store/x.md: No space left on device; free some space")
 
 
 def test_an_output_without_unicode_is_still_json(call, add, root, environment):

@@ -114,6 +114,16 @@ def test_an_import_shares_the_policy(full, clock):
     assert len(ids(full)) == 10
 
 
+def test_an_import_of_which_nothing_is_kept_says_so(full):
+    """Its facts rank below all others: nothing is written, and their ids are named as those that had to go."""
+    before, revision = ids(full), full.summaries().revision
+    facts = [{"id": f"low_{number}", "content": f"Low {number}", "confidence": 0.1} for number in range(3)]
+    commit = full.import_document({"facts": facts})
+    assert (sorted(commit.evicted), commit.facts, commit.deleted) == (["low_0", "low_1", "low_2"], (), ())
+    assert commit.revision == revision
+    assert ids(full) == before
+
+
 def test_each_agents_bucket_has_a_cap_of_its_own(full, small):
     """Per agent bucket."""
     small.memory("alice", "writer").add("Of another agent", confidence=0.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from builders_store import facts_of, place, shard, tree
+from builders_store import edit, facts_of, place, shard, tree
 
-from deermem import DeerMem, InvalidInput, Settings
+from deermem import ChangeSet, DeerMem, Draft, Fact, InvalidInput, Settings
 
 RICH = """---
 id: fact_rich
@@ -160,6 +160,66 @@ def test_what_a_document_leaves_out_stays(rich):
     assert (fact.content, fact.category) == ("New", "goal")
     assert (fact.confidence, fact.topics, fact.expected_valid_days) == (0.85, ("deploy", "ci"), 180)
     assert fact.extra["pinned"] is True
+
+
+def test_own_keys_are_restored(memory):
+    """The document wins key by key over a hand edit; replacing, its own keys are all there are."""
+    memory.import_document({"facts": [{"id": "a", "content": "A", "project": "apollo", "tags": ["x"]}]})
+    document = memory.document()
+    path = memory.path("a")
+    edit(path, "project: apollo\n", "project: gemini # by hand\nadded: 1\n")
+    memory.import_document(document)
+    assert memory.get("a").extra == {"project": "apollo", "added": 1, "tags": ["x"]}
+    assert "project: apollo # by hand\n" in path.read_text()
+    edit(path, "project: apollo # by hand\n", "")
+    memory.import_document(document)
+    assert memory.get("a").extra == {"added": 1, "tags": ["x"], "project": "apollo"}
+    memory.import_document({"facts": [{"id": "a", "content": "A", "extra": {"title": "Own"}}]})
+    assert memory.get("a").extra["title"] == "Own"
+    memory.import_document(document, replace=True)
+    assert memory.get("a").extra == {"project": "apollo", "tags": ["x"]}
+    before = path.read_bytes()
+    memory.import_document(memory.document(), replace=True)
+    assert path.read_bytes() == before
+    memory.import_document({"facts": [{"id": "a", "content": "A"}]})
+    assert memory.get("a").extra == {"project": "apollo", "tags": ["x"]}
+    memory.import_document({"facts": [{"id": "a", "content": "A"}]}, replace=True)
+    assert memory.get("a").extra == {}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("note", "n" * 140_000, "note of a takes"),
+        ("topics", [f"t{number}" for number in range(20_000)], "topics of a takes"),
+        ("big", 10**60, "big holds a number of more than 40 digits"),
+        ("deep", json.loads("[" * 40 + "]" * 40), "deep nests deeper than 32 levels"),
+        ("source", {"type": "manual", "n": 10**60}, "source.n holds a number"),
+        ("revision", 999_999_999_999_999, "revision is 999999999999999"),
+    ],
+)
+def test_what_no_file_can_hold_is_refused_before_a_user_comes_to_be(memory, root, field, value, named):
+    with pytest.raises(InvalidInput, match=rf"facts\[0\] \(id 'a'\): {named}"):
+        memory.import_document({"facts": [{"id": "a", "content": "A", field: value}]})
+    assert not root.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"source": {"type": "manual", "n": 10**60}}, "source.n holds a number"),
+        ({"source": {"type": "manual", "n": json.loads("[" * 40 + "]" * 40)}}, "source.n nests deeper"),
+        ({"topics": [f"t{number}" for number in range(20_000)]}, "topics of a takes"),
+        ({"source_error": "a\0b"}, "source_error holds a NUL"),
+    ],
+)
+def test_nor_does_one_come_to_be_for_such_a_draft_or_fact(memory, root, clock, fields, named):
+    with pytest.raises(InvalidInput, match=named):
+        memory.apply(ChangeSet([Draft(id="a", content="A", **fields)]))
+    fact = Fact(id="a", content="A", title="A", created_at=clock.now, updated_at=clock.now, extra={"n": 10**60})
+    with pytest.raises(InvalidInput, match="n holds a number"):
+        memory.apply(ChangeSet([fact]))
+    assert not root.exists()
 
 
 def test_v1_forms_are_accepted(memory):

@@ -88,10 +88,23 @@ def test_odd_user_ids_work_inside_the_users_folder(engine, root, user):
     assert os.listdir(root.parent) == [root.name]
 
 
-@pytest.mark.parametrize("user", ["", "u" * 129, "é" * 120, "\ud800"])
-def test_impossible_user_ids_are_refused(engine, root, user):
-    """6: empty, too long, not encodable."""
-    with pytest.raises(InvalidInput, match="user_id"):
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("", "is empty"),
+        ("u" * 129, "129 characters"),
+        ("é" * 120, "137 characters"),
+        ("\ud800", "not valid Unicode"),
+        ("a\0b", "holds a NUL character"),
+        ("\0", "holds a NUL character"),
+        (5, "user_id is 5; it must be text"),
+        (0, "user_id is 0; it must be text"),
+        (b"ann", "user_id is b'ann'; it must be text"),
+    ],
+)
+def test_impossible_user_ids_are_refused(engine, root, user, words):
+    """6: no text, empty, NUL, too long, not encodable."""
+    with pytest.raises(InvalidInput, match=f"user_id.*{words}|{words}"):
         engine.memory(user)
     assert not root.exists()
 

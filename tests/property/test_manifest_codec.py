@@ -59,3 +59,18 @@ def test_any_bytes_are_read_or_refused_by_name(data: bytes) -> None:
         problem = None
         assert json.loads(encode(manifest, summaries=manifest.summaries, revision=1, now=""))["version"] == "2.0"
     assert problem is None or (problem.code and problem.message)
+
+
+digits = st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?", fullmatch=True)
+escapes = st.text(st.characters(), max_size=8)
+
+
+@given(st.lists(digits, max_size=4), escapes, escapes)
+def test_what_others_wrote_keeps_its_digits_and_half_characters(numbers: list[str], key: str, text: str) -> None:
+    data = f'{{"version": "2.0", "n": [{", ".join(numbers)}], {json.dumps(f"x{key}")}: {json.dumps(text)}}}'
+    base = decode(data.encode())
+    once = encode(base, summaries=base.summaries, revision=1, now="")
+    assert json.loads(once, parse_float=str, parse_int=str)["n"] == numbers
+    assert json.loads(once)[f"x{key}"] == json.loads(json.dumps(text))
+    again = decode(once)
+    assert encode(again, summaries=again.summaries, revision=1, now="") == once

@@ -94,6 +94,8 @@ def test_write_read_write_is_the_identity(fact: Fact) -> None:
     assert parsed.has_digest
     assert not parsed.edited
     assert f"\ndigest: {parsed.fact.version}\n".encode() in data
+    document = reading.general_document(data.decode())
+    assert reading._parsed(data, document, reading._read_body(document, ""), "stem", WHEN) == parsed
     assert encode(parsed.fact) == data
     assert encode(parsed.fact, base=data) == data
 
@@ -135,6 +137,36 @@ def test_comments_order_and_unknown_keys_survive(fact: Fact, data: st.DataObject
     found = [row for row in out if not row.startswith(("confidence:", "revision:", "digest:"))]
     assert found == expected
     assert encode(changed, base=base).decode().endswith(f"\n---\n{body}")
+
+
+@settings(max_examples=SCALE)
+@given(facts(), facts(), st.data())
+def test_no_form_of_front_matter_loses_a_comment(old: Fact, new: Fact, data: st.DataObject) -> None:
+    """Indented, closed by the mark that ends a document, or in braces: each comment's text is there afterwards."""
+    head, body = encode(replace(old, extra={}, source=Source())).decode().split("\n---\n", 1)
+    rows = [row for row in head.split("\n")[1:] if not row.startswith("digest:")]
+    form = data.draw(st.sampled_from(["plain", "indented", "dots", "braces"]))
+    if form == "braces":
+        rows = [row for row in rows if row.partition(":")[0] in ("id", "category", "confidence", "revision", "user_id")]
+        rows = [f"{'{' if not number else ' '}{row}," for number, row in enumerate(rows)]
+    if form == "indented":
+        rows = [f"   {row}" for row in rows]
+    known = []
+    for number in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(rows) - 1))
+        known.append(f"# note {number}.")
+        if data.draw(st.booleans()):
+            rows[at] += f" {known[-1]}"
+        else:
+            rows.insert(at, known[-1])
+    rows += {"dots": ["..."], "braces": ["}"]}.get(form, [])
+    base = "\n".join(["---", *rows, "---", body]).encode()
+    wanted = replace(new, id=old.id)
+    out = encode(wanted, base=base)
+    assert replace(read(out), version="") == wanted
+    front = out.decode().split("\n---\n", 1)[0]
+    assert [note for note in known if note not in front] == []
+    assert encode(wanted, base=out) == out
 
 
 ROWS = (

@@ -252,6 +252,16 @@ class TestRefused:
             ("\u200b\n".encode(), "empty", 1),
             (b"ok\n\xff\n", "not-utf8", 2),
             (b"a\nb\x00c", "nul", 2),
+            (b"-", "no-closing-fence", 1),
+            (b"--", "no-closing-fence", 1),
+            (b"\xef\xbb\xbf--\n", "no-closing-fence", 1),
+            (b"---\n  id: a\n", "no-closing-fence", 1),
+            (b"---\rid: mac\ruser_id: someone\r---\rsecret\r", "line-ends", 1),
+            (b"\xef\xbb\xbf--- \rid: mac\r---\rsecret\n", "line-ends", 1),
+            (b"---\nid: a\ndigest: 1-0123456789abcdef\n---\n", "cut-off", 5),
+            (b"---\nid: a\ndigest: 1-0123456789abcdef\n---\n\n# \n", "cut-off", 5),
+            (b"---\nid: a # c\ndigest: 1-0123456789abcdef\n---\n\n#", "cut-off", 5),
+            (b"---\nid: a\ndigest: none\n---\n", "empty", 5),
             ("é".encode() * 32_769, "too-large", 1),
             (b"---\nx: " + b"[" * 100 + b"\n---\nt", "too-deep", 2),
         ],
@@ -276,6 +286,13 @@ class TestFences:
     @pytest.mark.parametrize("fence", ["--- ", "---\t ", "---"])
     def test_blanks_behind_a_fence(self, fence: str) -> None:
         assert read(f"{fence}\nid: a\n{fence}\ntext").fact.id == "a"
+
+    def test_dashes_that_are_no_torn_fence(self) -> None:
+        for text in ("- a", "---- ", "-\n-", "---\nid: a\n---\n-"):
+            assert read(text).fact.content == text.rpartition("---\n")[2].strip()
+
+    def test_carriage_returns_within_a_text(self) -> None:
+        assert read("a\r---\rid: x").fact.content == "a\r---\rid: x"
 
     def test_bom(self) -> None:
         plain, marked = f"{HEAD}---\n\n# T\n\nC.\n", f"\ufeff{HEAD}---\n\n# T\n\nC.\n"

@@ -115,8 +115,16 @@ class TestGlobalDocument:
     def test_lone_surrogate_is_named(self) -> None:
         text = as_json(v1_document(v1_fact(content="CUT"))).replace(b"CUT", b"cut \\ud83e")
         stop(MigrationError, {"memory.json": text}, "fact_1", "lone surrogate")
-        text = as_json(v1_document(mine="CUT")).replace(b"CUT", b"cut \\ud83e")
-        stop(MigrationError, {"memory.json": text}, "users/ann/memory.json", "Unicode")
+        text = as_json(v1_document(work="CUT")).replace(b"CUT", b"cut \\ud83e")
+        stop(MigrationError, {"memory.json": text}, "users/ann/memory.json", "lone surrogate")
+
+    def test_lone_surrogate_and_digits_of_a_foreign_key_stay(self) -> None:
+        text = as_json(v1_document(mine="CUT", more="NUMBER")).replace(b"CUT", b"cut \\ud83e")
+        text = text.replace(b'"NUMBER"', b"[1.10, 12345678901234567890.123456789]")
+        after = plan({"memory.json": text}).manifest_after or b""
+        assert b'"mine": "cut \\ud83e"' in after
+        assert b"1.10,\n" in after
+        assert b"12345678901234567890.123456789\n" in after
 
     @pytest.mark.parametrize(
         ("data", "word"),

@@ -89,12 +89,36 @@ def test_it_stays_served_for_a_minute_and_is_named(engine, memory, path, clock, 
 
 @pytest.mark.parametrize("emptied", EMPTIED)
 def test_an_emptied_file_says_nothing_at_once(engine, memory, path, emptied):
-    """Nor a file whose text alone was removed; and nothing of it comes back when it breaks later."""
+    """Nor a person's own file whose text alone was removed; and nothing of it comes back when it breaks later."""
     path.write_bytes(emptied)
     assert served(memory) == []
     assert [finding.path for finding in engine.check("alice") if finding.severity == "error"] == [str(path)]
     path.write_bytes(HALVES[0])
     assert served(memory) == []
+
+
+@pytest.mark.parametrize("left", ["---", "---\n", "---\n\n", "---\n\n#", "---\n\n# "])
+def test_a_file_of_the_engine_without_its_text_is_half_a_save(engine, memory, path, clock, left):
+    """An engine writes no fact without text: unlike a note that a person emptied, this one was cut off."""
+    memory.update("rust", confidence=0.8)
+    (whole,) = served(memory)
+    path.write_text(path.read_text().partition("\n---\n")[0] + f"\n{left}")
+    assert served(memory) == [whole]
+    (named,) = [finding for finding in engine.check("alice") if finding.severity == "error"]
+    assert (named.code, named.path) == ("cut-off", str(path))
+    with pytest.raises(Corruption, match="ends before its text"):
+        memory.update("rust", confidence=0.7)
+    clock.advance(seconds=61)
+    assert served(memory) == []
+
+
+def test_every_cut_of_a_file_of_the_engine_before_its_text(memory, path):
+    memory.update("rust", confidence=0.8)
+    (whole,) = served(memory)
+    data = path.read_bytes()
+    for end in range(1, data.index(b"# Learn Rust") + 2):
+        path.write_bytes(data[:end])
+        assert memory.get("rust") == whole
 
 
 def test_a_file_of_another_owner_says_nothing_at_once(memory, path):
