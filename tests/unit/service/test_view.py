@@ -462,11 +462,10 @@ def test_a_catalogue_that_cannot_be_written_changes_no_answer(root, clock, facts
     opened(root, clock).sweep("coder")
     real = sqlite3.connect
 
-    def read_only(path, **options):
-        return real(f"file:{path}?mode=ro&immutable=1", uri=True, **options)
+    def read_only(path, uri=False, **options):
+        return real(f"{path}&immutable=1" if uri else f"file:{path}?mode=ro&immutable=1", uri=True, **options)
 
     monkeypatch.setattr(sqlite3, "connect", read_only)
-    monkeypatch.setattr("deermem.index.schema.delete", lambda path: None)
     before = tree(root)
     edit(facts / "01" / "note001.md", "number 1", "walnut")
     with DeerMem(root, clock=clock) as engine:
