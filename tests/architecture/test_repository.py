@@ -93,3 +93,9 @@ def test_broken_links_are_found(tmp_path, text, broken):
 def test_home_paths_are_found():
     assert HOME_PATH.search("see " + "/ho" + "me/alice/notes")
     assert not HOME_PATH.search("~/.deermem, /tmp/x and example.org/home/alice/")
+
+
+def test_test_files_have_names_of_their_own():
+    """Without packages among the tests, two files of one name can't be collected together."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
