@@ -95,7 +95,7 @@ def test_home_paths_are_found():
     assert not HOME_PATH.search("~/.deermem, /tmp/x and example.org/home/alice/")
 
 
-def test_test_files_have_names_of_their_own():
+def test_test_files_have_names_of_their_own(checkout):
     """Without packages among the tests, two files of one name can't be collected together."""
-    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    names = [path.name for path in (checkout / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
