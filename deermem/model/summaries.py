@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from deermem.errors import InvalidInput
@@ -56,9 +56,7 @@ class Summaries:
 
     def section(self, name: str) -> Section:
         """One section by its attribute name or its name in the file; raises InvalidInput."""
-        sections = {item.name: getattr(self, item.name) for item in fields(self)}
-        found = sections.get(section_name(name))
-        assert isinstance(found, Section)
+        found: Section = getattr(self, section_name(name))
         return found
 
     def with_section(self, name: str, section: Section) -> Summaries:
