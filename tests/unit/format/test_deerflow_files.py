@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,16 +43,6 @@ Deploy scripts must use Python 3.12, not 3.10.
 """
 
 
-def stores() -> list[Path]:
-    """Real stores to read as well, where there are any: below tests/fixtures, or named by the environment."""
-    roots = [Path(__file__).parents[2] / "fixtures", *map(Path, filter(None, [os.environ.get("DEERMEM_FIXTURES")]))]
-    return [root for root in roots if root.is_dir()]
-
-
-FACT_FILES = [path for root in stores() for path in sorted(root.glob("deerflow-v*/**/facts/**/*.md"))]
-MANIFESTS = [path for root in stores() for path in sorted(root.glob("deerflow-v*/**/memory.json"))]
-
-
 def test_a_file_of_deerflow() -> None:
     assert canonical.parse(WRITTEN.split("---\n")[1]) is not None
     parsed = decode(WRITTEN.encode(), stem="x", when=WHEN)
@@ -83,9 +72,10 @@ def test_deerflow_writes_over_an_engine_file() -> None:
     assert parsed.fact.revision == 4
 
 
-@pytest.mark.skipif(not FACT_FILES, reason="no store of DeerFlow at hand")
-def test_stores_of_deerflow_read_whole() -> None:
-    for path in FACT_FILES:
+def test_stores_of_deerflow_read_whole(shared: Path) -> None:
+    files = sorted((shared / "fixtures").glob("deerflow-v*/users/*/agents/*/facts/*/*.md"))
+    assert len(files) > 10
+    for path in files:
         data = path.read_bytes()
         parsed = decode(data, stem=path.stem, when=WHEN)
         assert parsed.complete, path
@@ -98,9 +88,10 @@ def test_stores_of_deerflow_read_whole() -> None:
         )
 
 
-@pytest.mark.skipif(not MANIFESTS, reason="no store of DeerFlow at hand")
-def test_manifests_of_deerflow_read_whole() -> None:
-    for path in MANIFESTS:
+def test_manifests_of_deerflow_read_whole(shared: Path) -> None:
+    manifests = sorted((shared / "fixtures").glob("deerflow-v*/users/**/memory.json"))
+    assert len(manifests) > 10
+    for path in manifests:
         data = path.read_bytes()
         if not data.rstrip().endswith(b"}"):
             with pytest.raises(FormatError):
