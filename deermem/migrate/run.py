@@ -104,7 +104,7 @@ class MigrationStep:
 
     def problems(self) -> tuple[Obstacle, ...]:
         """Why a migration would stop, as a dry run finds it; raises StoreUnavailable."""
-        from deermem.migrate.users import obstacles
+        from deermem.migrate.obstacles import obstacles
 
         return obstacles(self)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from deermem.errors import Corruption, DeerMemError, StoreUnavailable
-from deermem.migrate.legacy import agent_document
+from deermem.errors import DeerMemError
+from deermem.migrate.obstacles import buckets, problems
 from deermem.migrate.plan import describe
 from deermem.migrate.run import MigrationStep
 from deermem.migrate.writable import refusals
 from deermem.model.reports import UserMigration
-from deermem.model.scope import DEFAULT_AGENT
-from deermem.service.ports import Obstacle
 from deermem.store.lock import HeldLock, user_lock
 from deermem.store.recovery import recover
 
@@ -51,42 +49,12 @@ def _planned(step: MigrationStep, name: str) -> UserMigration:
     try:
         plan = step.plan(None)
     except DeerMemError as whole:
-        return UserMigration(user=name, outcome="failed", problems=tuple(_problems(step, whole)))
+        return UserMigration(user=name, outcome="failed", problems=tuple(problems(step, whole)))
     if plan.outcome != "migrate":
         return UserMigration(user=name, outcome="current")
     if reasons := refusals(step.paths, plan):
         return UserMigration(user=name, outcome="failed", problems=reasons)
     return UserMigration(user=name, outcome="planned", facts=plan.facts, steps=tuple(describe(plan)))
-
-
-def obstacles(step: MigrationStep) -> tuple[Obstacle, ...]:
-    """Why a migration would stop, each reason once, with the document it lies in; raises StoreUnavailable."""
-    try:
-        step.plan(None)
-    except StoreUnavailable:
-        raise
-    except DeerMemError as whole:
-        return tuple(_obstacle(step, error) for error in _problems(step, whole).values())
-    return ()
-
-
-def _obstacle(step: MigrationStep, error: DeerMemError) -> Obstacle:
-    documents = [*(agent_document(agent) for agent in step.paths.agents()), step.place.manifest_name]
-    words = error.message.replace(":", " ").split()
-    document = next((document for document in documents if step.place.shown(document) in words), "")
-    message = error.message.removeprefix(f"{step.place.shown(document)}: ") if document else error.message
-    return Obstacle(document, message, error.hint, isinstance(error, Corruption))
-
-
-def _problems(step: MigrationStep, whole: DeerMemError) -> dict[str, DeerMemError]:
-    """What stops each bucket, by its text; `whole` is what stopped all of them together."""
-    found: dict[str, DeerMemError] = {}
-    for agent in _buckets(step):
-        try:
-            step.plan(agent)
-        except DeerMemError as error:
-            found.setdefault(str(error), error)
-    return found or {str(whole): whole}
 
 
 def _migrated(step: MigrationStep, name: str, held: HeldLock) -> UserMigration:
@@ -103,26 +71,22 @@ def _migrated(step: MigrationStep, name: str, held: HeldLock) -> UserMigration:
 def _bucket_by_bucket(step: MigrationStep, name: str, held: HeldLock, whole: DeerMemError) -> UserMigration:
     facts = 0
     backups: list[str] = []
-    problems: list[str] = []
-    for agent in _buckets(step):
+    stopped: list[str] = []
+    for agent in buckets(step):
         try:
             plan = step.plan(agent)
             backups += step.execute(held, plan)
             facts += plan.facts
         except DeerMemError as error:
-            problems.append(str(error))
+            stopped.append(str(error))
     return UserMigration(
         user=name,
         outcome="failed",
         facts=facts,
         backups=tuple(backups),
-        problems=_unique(problems) or (str(whole),),
+        problems=_unique(stopped) or (str(whole),),
     )
 
 
-def _buckets(step: MigrationStep) -> list[str]:
-    return [DEFAULT_AGENT, *(agent for agent in step.paths.agents() if agent != DEFAULT_AGENT)]
-
-
-def _unique(problems: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(problems))
+def _unique(texts: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))

@@ -89,6 +89,13 @@ class Retrieval(Protocol):
         """The user is closed, or everything is built again: then a later search makes a new object."""
 
 
+class Adapter(Retrieval, Protocol):
+    """A retrieval of somebody else's, as the engine holds it: made again when everything is built again."""
+
+    def start_over(self) -> None:
+        """Closes what was made; the next search makes a new one, and tells it of every fact."""
+
+
 class RetrievalFactory(Protocol):
     """What the dotted name in `settings.retrieval_adapter` stands for."""
 

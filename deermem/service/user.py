@@ -14,7 +14,7 @@ from deermem.format.manifest import Manifest
 from deermem.format.problems import FormatError
 from deermem.index.catalogue import Currency
 from deermem.model.scope import Scope
-from deermem.service.ports import Migration
+from deermem.service.ports import Adapter, Migration
 from deermem.service.view import UserView
 from deermem.store.boot import boot_id
 from deermem.store.files import Files
@@ -23,7 +23,6 @@ from deermem.store.refusals import in_words
 from deermem.store.regular import look_regular
 
 if TYPE_CHECKING:
-    from deermem.service.retrieval import AdapterRetrieval
     from deermem.store.lock import HeldLock
 
 
@@ -42,7 +41,7 @@ class UserContext:
     migration: Migration
     lock_timeout: float = 10.0
     max_facts: int = 0
-    adapter: AdapterRetrieval | None = None
+    adapter: Adapter | None = None
 
     def close(self) -> None:
         """Ends the index and the adapter; whoever still holds the user goes on without the index."""
