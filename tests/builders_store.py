@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 OPERATIONAL = frozenset([".retrieval", ".journal", ".memory.lock"])
@@ -68,3 +70,16 @@ def fact_text(fact_id: str, content: str = "A fact.", **keys: object) -> str:
     }
     front = "".join(f"{key}: {value}\n" for key, value in lines.items())
     return f"---\n{front}---\n\n# {content}\n\n{content}\n"
+
+
+@contextmanager
+def ordinary_user() -> Iterator[None]:
+    """As a user to whom file modes apply: the superuser becomes nobody for a while."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)

@@ -38,11 +38,6 @@ class ParsedDocument:
     summaries: Mapping[str, Section]
     named_sections: frozenset[str] = frozenset()
 
-    @property
-    def has_summaries(self) -> bool:
-        """Whether any section says something."""
-        return bool(self.summaries)
-
 
 def to_document(facts: Sequence[Fact], summaries: Summaries, *, version: str = "2.0") -> JsonObject:
     """The document of one bucket, every field in it; nothing is shared with the values given."""

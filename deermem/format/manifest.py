@@ -81,11 +81,6 @@ def needs_migration(raw: Mapping[str, JsonValue]) -> bool:
     return version is None or str(version).startswith(("1", "0")) or isinstance(raw.get("facts"), (list, Mapping))
 
 
-def is_v1(data: bytes) -> bool:
-    """Whether the bytes of a memory.json wait for migration; raises FormatError as `decode` does."""
-    return needs_migration(decode(data).raw)
-
-
 def _object(data: bytes) -> JsonObject:
     try:
         text = data.decode("utf-8-sig")

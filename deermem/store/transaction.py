@@ -36,7 +36,6 @@ from deermem.store.refusals import in_words, unavailable
 from deermem.store.swap import Swapper
 
 _log: Final = logging.getLogger("deermem")
-MAX_FILE_NAME: Final = 255
 
 
 class PathTaken(Exception):

@@ -7,12 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from builders_store import ordinary_user
 
 import deermem
 from deermem.cli.main import run
@@ -109,22 +109,9 @@ def environment() -> dict[str, str]:
     return program_environment()
 
 
-@contextmanager
-def without_privileges() -> Iterator[None]:
-    """As a user to whom file modes apply: the superuser becomes nobody for a while."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.fixture
 def unprivileged():
-    return without_privileges
+    return ordinary_user
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -63,7 +63,7 @@ def joined(ours: bytes, theirs: bytes, *, diff3: bool) -> Manifest | None:
         return None
     summaries = found.summaries
     data = manifest.encode(found, summaries=summaries, revision=summaries.revision, now=summaries.last_updated)
-    assert not manifest.is_v1(data)
+    assert not manifest.needs_migration(manifest.decode(data).raw)
     again = manifest.decode(data)
     assert again.summaries == summaries
     return again

@@ -100,7 +100,9 @@ def test_manifests_of_deerflow_read_whole(shared: Path) -> None:
         raw = json.loads(data)
         found = manifest.decode(data)
         assert found.raw == raw
-        assert manifest.is_v1(data) is (not str(raw.get("version", "")).startswith("2") or "facts" in raw)
+        assert manifest.needs_migration(found.raw) is (
+            not str(raw.get("version", "")).startswith("2") or "facts" in raw
+        )
         for group in ("user", "history"):
             for key, section in (raw.get(group) or {}).items():
                 assert found.summaries.section(key).summary == section["summary"]

@@ -116,7 +116,7 @@ class TestExport:
         summaries = Summaries(top_of_mind=Section("Exams.", "2026-01-01"), recent_months=Section("Moved.", ""))
         parsed = parse_document(to_document([], summaries), now=NOW, new_id=new_id)
         assert parsed.summaries == {"top_of_mind": summaries.top_of_mind, "recent_months": summaries.recent_months}
-        assert parsed.has_summaries
+        assert parsed.summaries
         assert len(parsed.named_sections) == 6
 
 
@@ -169,7 +169,7 @@ class TestDefaults:
             Fact(id="fact_new11", content="Likes rain.", title="Likes rain.", created_at=NOW, updated_at=NOW),
         )
         assert parsed.stated == (frozenset({"content"}),)
-        assert not parsed.has_summaries
+        assert not parsed.summaries
 
     def test_null_counts_as_missing_everywhere(self) -> None:
         keys = ("id", "category", "confidence", "createdAt", "updatedAt", "source", "topics", "revision", "title")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from deermem.errors import InvalidInput
-from deermem.format.manifest import Manifest, decode, encode, is_v1, needs_migration
+from deermem.format.manifest import Manifest, decode, encode, needs_migration
 from deermem.format.problems import FormatError
 from deermem.model.summaries import Section, Summaries
 
@@ -219,4 +219,4 @@ def test_a_lone_surrogate_is_not_written() -> None:
 )
 def test_needs_migration(raw: dict[str, object], due: bool) -> None:
     assert needs_migration(raw) is due  # type: ignore[arg-type]
-    assert is_v1(json.dumps(raw).encode()) is due
+    assert needs_migration(decode(json.dumps(raw).encode()).raw) is due

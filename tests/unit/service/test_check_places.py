@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from builders_store import facts_of, place
+from builders_store import facts_of, ordinary_user, place
 
 from deermem import DeerMem, Settings
 from deermem.model.scope import Scope
@@ -21,19 +20,6 @@ def engine(root: Path, clock) -> Iterator[DeerMem]:
     with DeerMem(root, clock=clock) as opened:
         opened.memory("alice", "coder").add("In order.")
         yield opened
-
-
-@contextmanager
-def ordinary_user() -> Iterator[None]:
-    """As a user to whom file modes apply."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def found(engine: DeerMem, user: str | None = None) -> dict[str, tuple[str, str]]:
