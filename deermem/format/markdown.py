@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Final
 
 from deermem.errors import InvalidInput
+from deermem.format.conflict_markers import START, refuse_conflict
 from deermem.format.digest import text_hash
 from deermem.format.fields import MAX_REVISION
 from deermem.format.frontmatter import MAX_BLOCK
@@ -17,7 +18,7 @@ from deermem.format.problems import FormatError
 from deermem.format.reading import Parsed, decode, note_id
 from deermem.model.fact import MAX_TITLE, Fact, check_confidence, check_content, check_id, check_text, derive_title
 
-__all__ = ["Parsed", "check_storable", "content_hash", "decode", "encode", "encode_parsed", "note_id"]
+__all__ = ["Parsed", "check_merged", "check_storable", "content_hash", "decode", "encode", "encode_parsed", "note_id"]
 
 # An escape makes six characters of one; what stands around an item takes a few more.
 _SURELY_FITS: Final = MAX_BLOCK // 16
@@ -90,12 +91,26 @@ def check_storable(fact: Fact) -> None:
 
     For facts whose parts are checked already one by one; so a store need not come to be for a fact that it can't hold.
     """
+    check_merged(fact.content)
     if fact.extra or fact.source.extra:
         check_own_values(fact)
     listed = (*fact.topics, *fact.consolidated_from, fact.source_error or "", fact.source.thread_id or "")
     size = sum(map(len, listed)) + len(repr(fact.extra)) + len(repr(fact.source.extra))
     if fact.revision >= MAX_REVISION or size > _SURELY_FITS:
         encode(fact)
+
+
+def check_merged(content: str) -> None:
+    """Raises InvalidInput for a content that a reader would take for a file which git left in two."""
+    if START not in content:
+        return
+    try:
+        refuse_conflict(f"\n{content}\n")
+    except FormatError as error:
+        raise InvalidInput(
+            f"content holds the marks of an unresolved git merge from its line {error.problem.line - 1} on",
+            hint="resolve it, or put the passage into a code fence",
+        ) from None
 
 
 def _anew(fact: Fact, base: bytes | None) -> bytes:

@@ -110,6 +110,8 @@ def _checked_fact(fact: Fact) -> Fact:
 
 
 def _checked_amend(amend: Amend) -> Amend:
+    if isinstance(amend.content, str):
+        markdown.check_merged(amend.content)
     return replace(
         amend,
         id=check_id(amend.id),

@@ -69,3 +69,15 @@ def test_ids_that_differ_in_case_alone_are_each_found(memory, root):
     assert memory.get("Tea").content == "Upper."
     memory.delete("tea")
     assert [fact.content for fact in memory.list()] == ["Upper."]
+
+
+def test_an_unresolved_merge_is_refused_before_a_user_comes_to_be(engine, root):
+    torn = "Deploys:\n<<<<<<< HEAD\non Monday\n=======\non Friday\n>>>>>>> theirs"
+    newcomer = engine.memory("newcomer")
+    with pytest.raises(InvalidInput, match="content holds the marks of an unresolved git merge from its line 2 on"):
+        newcomer.add(torn)
+    assert not (root / "users" / "newcomer").exists()
+    fact = newcomer.add(f"```\n{torn}\n```")
+    with pytest.raises(InvalidInput, match="code fence"):
+        newcomer.update(fact.id, torn)
+    assert newcomer.get(fact.id) == fact
