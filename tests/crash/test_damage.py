@@ -199,7 +199,11 @@ class Refusing(QuickFiles):
     ("code", "hint"),
     [(errno.ENOSPC, "free some space"), (errno.EROFS, "read-only"), (errno.EACCES, "owner and permissions")],
 )
-@pytest.mark.parametrize("act", [six, lambda e: e.memory("ann").clear(), OPERATIONS["create"].act], ids=str)
+@pytest.mark.parametrize(
+    "act",
+    [six, lambda e: e.memory("ann").clear(), OPERATIONS["create"].act],
+    ids=["several files", "clear", "create"],
+)
 def test_a_disk_that_takes_nothing(act: Callable[[DeerMem], object], code: int, hint: str, template: Path) -> None:
     before = tree(template)
     with opened(template, Refusing(code)) as engine:
