@@ -8,20 +8,31 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from datetime import datetime
+from typing import Final
 
 from deermem.clock import parse_timestamp
 from deermem.model.values import JsonObject, JsonValue
 
+_MAX_DEPTH: Final = 32
+_OWN_KEYS: Final = frozenset(
+    ["evicted", "shadow", "components", "wouldEvict", "disagrees", "score", "category", "reason"]
+)
+"""Keys of the audit that could also be a fact's id; deleting that fact must not take them out of every decision."""
+
 
 def decode_usage(data: bytes | None) -> JsonObject:
     """Fact id → {accessHeat, accessCount, lastAccessedAt}; empty where the file is missing or damaged."""
-    said = _load(data)
+    said = load(data)
     return {key: value for key, value in said.items() if isinstance(value, dict)} if isinstance(said, dict) else {}
 
 
 def encode(document: JsonValue) -> bytes:
     """The bytes of a sidecar, as DeerFlow lays them out."""
-    return json.dumps(document, ensure_ascii=False, indent=2).encode()
+    try:
+        return json.dumps(document, ensure_ascii=False, indent=2).encode()
+    except UnicodeEncodeError:
+        # Half a character, which a foreign file may hold as an escape, has no UTF-8.
+        return json.dumps(document, indent=2).encode()
 
 
 def usage_without(data: bytes | None, ids: Collection[str]) -> bytes | None:
@@ -32,10 +43,13 @@ def usage_without(data: bytes | None, ids: Collection[str]) -> bytes | None:
 
 
 def audit_without(data: bytes | None, ids: Collection[str]) -> bytes | None:
-    """The audit file without these facts, wherever it names them; None where it names none of them."""
-    said = _load(data)
+    """The audit file without these facts, wherever it names them; None where it names none of them.
+
+    What then is left of a decision is put right: whether the shadow disagrees, and nothing that is no entry.
+    """
+    said = load(data)
     kept = _without(said, ids)
-    return encode(kept) if kept != said else None
+    return encode(_settled(kept)) if kept != said else None
 
 
 def usage_times(data: bytes | None) -> dict[str, datetime | None]:
@@ -47,7 +61,7 @@ def usage_times(data: bytes | None) -> dict[str, datetime | None]:
 def audit_times(data: bytes | None) -> dict[str, datetime]:
     """Fact id → the last decision that names it; decisions without a time of their own say nothing."""
     found: dict[str, datetime] = {}
-    for fact_id, when in _mentions(_load(data), None):
+    for fact_id, when in _mentions(load(data), None):
         found[fact_id] = max(when, found.get(fact_id, when))
     return found
 
@@ -62,7 +76,7 @@ def _mentions(value: JsonValue, when: datetime | None) -> Iterator[tuple[str, da
     stamps = [_moment(item) for key, item in value.items() if key.lower().endswith(("at", "time", "timestamp"))]
     when = max((stamp for stamp in stamps if stamp is not None), default=when)
     for key, item in value.items():
-        named = [item] if key in ("id", "factId") else item if key.lower().endswith("ids") else ()
+        named = [item] if key in ("id", "factId") else item if key.lower().endswith(("ids", "evict")) else ()
         if when is not None and isinstance(named, list):
             yield from ((name, when) for name in named if isinstance(name, str))
         yield from _mentions(item, when)
@@ -75,7 +89,7 @@ def _moment(value: JsonValue) -> datetime | None:
 def _without(value: JsonValue, ids: Collection[str]) -> JsonValue:
     """Drops ids from lists and mappings, and entries that are about one of them."""
     if isinstance(value, dict):
-        return {key: _without(item, ids) for key, item in value.items() if key not in ids}
+        return {key: _without(item, ids) for key, item in value.items() if key not in ids or key in _OWN_KEYS}
     if isinstance(value, list):
         return [_without(item, ids) for item in value if not _is_about(item, ids)]
     return value
@@ -84,13 +98,56 @@ def _without(value: JsonValue, ids: Collection[str]) -> JsonValue:
 def _is_about(item: JsonValue, ids: Collection[str]) -> bool:
     if isinstance(item, str):
         return item in ids
-    named = (item.get("id"), item.get("factId")) if isinstance(item, dict) else ()
-    return any(isinstance(name, str) and name in ids for name in named)
+    return isinstance(item, dict) and any(name in ids for name in _names(item))
 
 
-def _load(data: bytes | None) -> JsonValue:
+def _names(item: JsonObject) -> list[str]:
+    """The ids that an entry is about: the format's key is `factId`."""
+    return [name for name in (item.get("factId"), item.get("id")) if isinstance(name, str)]
+
+
+def _settled(document: JsonValue) -> JsonValue:
+    """A list of decisions whose parts agree with each other again; any other document as it is."""
+    if not isinstance(document, list):
+        return document
+    entries = [_settled_entry(entry) if isinstance(entry, dict) else entry for entry in document]
+    return [entry for entry in entries if entry is not None]
+
+
+def _settled_entry(entry: JsonObject) -> JsonObject | None:
+    """None where nothing is left that the decision was about."""
+    if "evicted" not in entry:
+        return entry
+    evicted = [item for item in _items(entry["evicted"]) if isinstance(item, dict) and _names(item)]
+    settled = {**entry, "evicted": evicted}
+    shadow = settled.pop("shadow", None)
+    would = shadow.get("wouldEvict") if isinstance(shadow, dict) else None
+    chosen = [fact_id for fact_id in _items(would) if isinstance(fact_id, str)]
+    if isinstance(shadow, dict) and isinstance(would, list):
+        gone = {name for item in evicted for name in _names(item)}
+        settled["shadow"] = {**shadow, "wouldEvict": chosen, "disagrees": gone != set(chosen)}
+    return settled if evicted or chosen else None
+
+
+def _items(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
+
+
+def load(data: bytes | None) -> JsonValue:
+    """What a sidecar says; None where it is missing or damaged."""
     try:
         said: JsonValue = json.loads(data or b"null")
     except (ValueError, RecursionError):
         return None
-    return said
+    return None if _is_too_deep(said) else said
+
+
+def _is_too_deep(document: JsonValue) -> bool:
+    """Nested deeper than anything that an engine writes, so that walking or writing it could end in RecursionError."""
+    level: list[JsonValue] = [document]
+    for _ in range(_MAX_DEPTH):
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, (dict, list))]
+        level = [value for values in inner for value in values if isinstance(value, (dict, list))]
+        if not level:
+            return False
+    return True
