@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,14 +11,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Unpack
 
 from deermem.clock import Clock, utc_now
-from deermem.config import Settings
-from deermem.errors import DeerMemError, InvalidInput
+from deermem.config import Settings, checked
+from deermem.errors import InvalidInput
+from deermem.extract.door import Conversations
 from deermem.memory import Memory
 from deermem.migrate.place import UserPlace
 from deermem.migrate.run import MigrationStep
 from deermem.model.changes import Commit
 from deermem.model.records import Filters, SearchHit
 from deermem.model.scope import Scope, normalize_agent
+from deermem.service.adapters import adapters
+from deermem.service.open_users import OpenUsers
+from deermem.service.rules import rules_of
 from deermem.service.user import UserContext
 from deermem.service.view import UserView
 from deermem.store.files import Files
@@ -28,33 +30,35 @@ from deermem.store.folding import refuse_folded
 from deermem.store.layout import Layout, UserPaths, check_root
 
 if TYPE_CHECKING:
-    from deermem.model.reports import BucketStats, Finding, IndexReport, MigrationReport, Prepared, Stats, UserMigration
-    from deermem.policy.prompt_block import Budget
-    from deermem.service.ports import RetrievalFactory
-    from deermem.service.retrieval import AdapterRetrieval
+    from deermem.extract.hooks import Hooks
+    from deermem.model import reports
+    from deermem.service.prompt import Prompting
     from deermem.watch import Watcher
 
-_OPEN_USERS: Final = 64
-_engines: weakref.WeakSet[DeerMem] = weakref.WeakSet()
-_inherited: Final[list[object]] = []
+_engines: Final[weakref.WeakSet[DeerMem]] = weakref.WeakSet()
 
 
 class DeerMem:
     """One root of memories. A context manager; safe for threads and across fork; `close()` may be called twice.
 
     `root` None: settings.root, else $DEERMEM_DATA_DIR, else ~/.deermem. Nothing is created before the first
-    write. Raises InvalidInput for a root that is a file, and for a retrieval adapter that can't be imported.
+    write. `model` reads conversations: a function of a list of messages, or an object with `invoke`; None: that of
+    the settings, else conversations are not extracted. `hooks` are the host's.
+    Raises InvalidInput for a root that is a file, for a model that can't be asked, and for a retrieval adapter,
+    patterns or prompts that can't be loaded.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - three are keyword-only
         self,
         root: str | os.PathLike[str] | None = None,
         settings: Settings | None = None,
+        model: object = None,
         *,
+        hooks: Hooks | None = None,
         clock: Clock = utc_now,
         files: Files | None = None,
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = checked(settings)
         chosen = os.path.abspath(os.path.expanduser(root)) if root is not None else self.settings.resolved_root()
         self.root = Path(chosen)
         check_root(self.root)
@@ -66,11 +70,12 @@ class DeerMem:
         )
         self._files = files or Files()
         self._clock = clock
-        self._lock = threading.Lock()
-        self._contexts: OrderedDict[str | None, UserContext] = OrderedDict()
+        self._users = OpenUsers(self._open)
         self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
-        self._closed = False
-        self._factory = self._adapter_factory()
+        self._adapter = adapters(self.settings)
+        self._rules = rules_of(self.settings)
+        self.conversations = Conversations(self, (self._files, self._layout, self._clock), model, hooks)
+        self.conversations.begin()
         _engines.add(self)
 
     # --- life cycle
@@ -82,34 +87,24 @@ class DeerMem:
         self.close()
 
     def close(self) -> None:
-        """Closes every index and ends every watcher; nothing that was returned is lost without it."""
+        """Extracts what waits for `close_timeout_seconds`, closes every index and ends every watcher.
+
+        Nothing that was returned is lost without it, and conversations that wait are taken up by the next engine.
+        """
+        self.conversations.close(self.settings.close_timeout_seconds)
         for watcher in list(self._watchers):
             watcher.close()
-        with self._lock:
-            self._closed = True
-            contexts, self._contexts = self._contexts, OrderedDict()
-        # Outside the lock: an adapter that hangs must not hold up the engine.
-        for user in contexts.values():
-            user.close()
+        self._users.close()
 
     def _start_over(self) -> None:
-        """In a forked child: the parent's connections and locks stay the parent's."""
-        _inherited.append(self._contexts)
-        self._contexts = OrderedDict()
+        """In a forked child."""
+        self._users.start_over()
+        self.conversations.start_over()
         self._watchers = weakref.WeakSet()
-        self._lock = threading.Lock()
 
     def context(self, user_id: str | None) -> UserContext:
-        """One user, opened; the least recently used of 64 is closed."""
-        with self._lock:
-            if self._closed:
-                raise DeerMemError("the engine is closed", hint="open a new one")
-            found = self._contexts.pop(user_id, None) or self._open(user_id)
-            self._contexts[user_id] = found
-            idle = self._contexts.popitem(last=False)[1] if len(self._contexts) > _OPEN_USERS else None
-        if idle is not None:
-            idle.close()
-        return found
+        """One user, opened; the engine may close it again when many others are."""
+        return self._users.get(user_id)
 
     def _open(self, user_id: str | None) -> UserContext:
         step = self._migration(Scope.of(user_id))
@@ -123,24 +118,10 @@ class DeerMem:
             clock=self._clock,
             migration=step,
             lock_timeout=self.settings.file_lock_timeout_seconds,
-            max_facts=self.settings.max_facts,
+            rules=self._rules,
             adapter=self._adapter(step.paths),
+            passed_over=self.conversations.passed_over,
         )
-
-    def _adapter_factory(self) -> RetrievalFactory | None:
-        name = self.settings.retrieval_adapter
-        if name in ("fts5", ""):
-            return None
-        from deermem.service.retrieval import load_factory
-
-        return load_factory(name)
-
-    def _adapter(self, paths: UserPaths) -> AdapterRetrieval | None:
-        if self._factory is None:
-            return None
-        from deermem.service.retrieval import AdapterRetrieval
-
-        return AdapterRetrieval(self._factory, paths, self.settings)
 
     def _migration(self, scope: Scope) -> MigrationStep:
         folder = scope.user_folder
@@ -150,16 +131,40 @@ class DeerMem:
         return MigrationStep(self._files, self._layout.user(folder), place, self._clock)
 
     @property
-    def budget(self) -> Budget:
-        """How much goes into a prompt, from the settings."""
-        from deermem.policy.prompt_block import Budget
+    def prompting(self) -> Prompting:
+        """How much goes into a prompt and how it is counted, from the settings."""
+        from deermem.service.prompt import prompting
 
-        return Budget(
-            max_tokens=self.settings.max_injection_tokens,
-            guaranteed_categories=self.settings.guaranteed_categories,
-            guaranteed_tokens=self.settings.guaranteed_token_budget,
-            include_facts=self.settings.mode != "tool",
-        )
+        return prompting(self.settings, self._clock)
+
+    # --- conversations
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Extracts at once every conversation that waits, also those that other processes left behind.
+
+        At most `timeout` seconds; true only if all of it was done by then. What was not stays on disk.
+        """
+        return self.conversations.flush(timeout)
+
+    def cancel(self, user_id: str | None, agent_name: str | None = None) -> int:
+        """Drops the conversations of a user that wait, of one agent or of all; what is being read goes on. How many.
+
+        `user_id` None is the no-user root alone.
+        """
+        agent = None if agent_name is None else normalize_agent(agent_name)
+        return self.conversations.cancel(self._scope(user_id).user_folder, agent)
+
+    def waiting(self, user_id: str | None = None) -> list[reports.Waiting]:
+        """The conversations that are not extracted yet, of one user or of all, the oldest first."""
+        return self.conversations.waiting(self._paths(user_id))
+
+    def retry(self, user_id: str | None = None) -> int:
+        """Has conversations that were set aside after too many failures tried again, of one user or all; how many."""
+        return self.conversations.retry(self._paths(user_id))
+
+    def _paths(self, user_id: str | None) -> list[UserPaths]:
+        folders = self._folders() if user_id is None else [self._scope(user_id).user_folder]
+        return [self._layout.user(folder) for folder in folders]
 
     # --- one user
 
@@ -171,8 +176,8 @@ class DeerMem:
         return Memory(self, self._scope(user_id, agent_name))
 
     def agents(self, user_id: str | None = None) -> list[str]:
-        """The agents of a user that have a folder, by name; `__default__` is the default bucket."""
-        return self._layout.of(self._scope(user_id)).agents()
+        """The agents of a user that have a folder or wait in an old document, by name; `__default__` is the default."""
+        return self._migration(self._scope(user_id)).agents()
 
     def clear(self, user_id: str | None = None) -> Commit:
         """Removes every agent's facts and the summaries of one user; agent configuration stays."""
@@ -209,20 +214,20 @@ class DeerMem:
         """The users that have a folder, by its name (the id itself, or the id made safe); each works as `user_id`."""
         return self._layout.users()
 
-    def stats(self, user_id: str | None = None) -> Stats:
+    def stats(self, user_id: str | None = None) -> reports.Stats:
         """How much there is, of one user or of all."""
         from deermem.model.reports import Stats
         from deermem.service.upkeep import bucket_stats
 
-        buckets: list[BucketStats] = []
+        buckets: list[reports.BucketStats] = []
         size = users = 0
         for name, user in self._each(user_id):
             users += 1
-            buckets += bucket_stats(user, name)
+            buckets += bucket_stats(user, name, self.settings)
             size += user.paths.index.stat().st_size if user.paths.index.is_file() else 0
         return Stats(root=str(self.root), users=users, buckets=tuple(buckets), index_bytes=size)
 
-    def check(self, user_id: str | None = None, fix: bool = False) -> list[Finding]:
+    def check(self, user_id: str | None = None, fix: bool = False) -> list[reports.Finding]:
         """What is wrong or waits for a person, of one user or of all.
 
         Changes nothing; with `fix`, what is safe to mend is mended, under the lock, and comes back as fixed. A copy
@@ -239,18 +244,19 @@ class DeerMem:
             # A link is no user: there is nothing more to look at.
             return findings
         try:
-            findings += [finding for _, user in self._each(user_id) for finding in look(user)]
+            for _, user in self._each(user_id):
+                findings += [*look(user), *self.conversations.findings(user.paths)]
         except PermissionError as error:
             findings.append(closed(str(error.filename)))
         return list(dict.fromkeys(findings))
 
-    def init(self, git: bool = False) -> Prepared:
+    def init(self, git: bool = False) -> reports.Prepared:
         """Makes the root where there is none and, with `git`, tells git what must not travel; runs no git."""
         from deermem.service.prepare import prepare
 
         return prepare(self._files, self.root, git=git)
 
-    def reindex(self, user_id: str | None = None) -> IndexReport:
+    def reindex(self, user_id: str | None = None) -> reports.IndexReport:
         """Builds the index again from the files, of one user or of all; files that can't be read are counted."""
         from deermem.model.reports import IndexReport
         from deermem.service.upkeep import reindex
@@ -264,9 +270,13 @@ class DeerMem:
         )
 
     def warm(self) -> bool:
-        """Builds what is missing of every index, so that the first search need not; safe to run in a thread."""
+        """Builds what is missing of every index, so that the first search need not, and has tiktoken's data read.
+
+        Safe to run in a thread. Says whether every index is whole.
+        """
         from deermem.service.upkeep import warm
 
+        self.prompting.tokens.load()
         whole = [warm(user) for _, user in self._each(None)]
         return all(whole)
 
@@ -285,58 +295,48 @@ class DeerMem:
     @contextmanager
     def _visit(self, folder: str | None) -> Iterator[UserContext]:
         """A user by its folder's name: as it is open already, else for this time only, so that nobody is displaced."""
-        place = self._layout.user(folder).folder
-        with self._lock:
-            found = next((user for user in self._contexts.values() if user.paths.folder == place), None)
-        if found is not None:
-            yield found
-            return
-        user = self._open(folder)
-        try:
+        with self._users.visit(folder, self._layout.user(folder).folder) as user:
             yield user
-        finally:
-            user.close()
 
-    def migrate(
+    def migrate(  # noqa: PLR0913 - three are keyword-only
         self,
         user_ids: Sequence[str] | None = None,
         dry_run: bool = False,
-        progress: Callable[[UserMigration], None] | None = None,
-    ) -> MigrationReport:
+        progress: Callable[[reports.UserMigration], None] | None = None,
+        *,
+        verify: bool = False,
+        begin: Callable[[int], None] | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> reports.MigrationReport:
         """Brings old stores to the present format, of these users or of all; one that stops leaves the others going on.
 
-        `progress` is called after each user. A dry run checks everything and writes nothing.
+        A dry run checks everything and writes nothing; `verify` holds the files against the backups afterwards.
+        `begin` is told how many users there are, `stop` asked before each, `progress` told of each result, in their
+        order and in this thread; of many users a few are in work at once.
         """
-        from deermem.migrate.users import migrate_user
-        from deermem.model.reports import MigrationReport
+        from deermem.migrate.store import How, Watch, migrate_users
 
-        results = []
-        chosen = self._folders() if user_ids is None else [(user_id, user_id) for user_id in user_ids]
-        for name, user_id in chosen:
-            step = self._migration(self._scope(user_id))
-            timeout = self.settings.file_lock_timeout_seconds
-            result = migrate_user(step, name or "(no user)", dry_run=dry_run, lock_timeout=timeout)
-            results.append(result)
-            if progress is not None:
-                progress(result)
-        return MigrationReport(users=tuple(results), dry_run=dry_run)
+        how = How(dry_run=dry_run, verify=verify, lock_timeout=self.settings.file_lock_timeout_seconds)
+        scopes = [self._scope(user_id) for user_id in (self._folders() if user_ids is None else user_ids)]
+        return migrate_users(scopes, self._migration, how, Watch(begin, progress, stop))
 
-    def _folders(self) -> list[tuple[str, str | None]]:
+    def restore(self, user_id: str | None, dry_run: bool = False) -> reports.UserRestore:
+        """Puts a user's version 1 documents back from their backups, where nothing said since would be lost."""
+        from deermem.migrate.undo import restore_user
+
+        return restore_user(self._migration(self._scope(user_id)), dry_run, self.settings.file_lock_timeout_seconds)
+
+    def _folders(self) -> list[str | None]:
         named = self.settings.strict_user_scope or not self._layout.has_rootless_memory()
-        rootless: list[tuple[str, str | None]] = [] if named else [("", None)]
-        return rootless + [(name, name) for name in self.users()]
+        return [*([] if named else [None]), *self.users()]
 
     def _each(self, user_id: str | None) -> Iterator[tuple[str | None, UserContext]]:
         """One user, or all; each is closed behind, so that ten thousand cost the files of one."""
         if user_id is not None:
             yield user_id, self.context(self._scope(user_id).user_id)
             return
-        for name, folder in self._folders():
-            user = self._open(folder)
-            try:
-                yield name or None, user
-            finally:
-                user.close()
+        folders = self._folders()
+        yield from zip(folders, self._users.each(folders), strict=True)
 
 
 def _after_fork() -> None:

@@ -6,6 +6,8 @@
     ├── InvalidInput (ValueError)        the call was wrong
     │   └── DuplicateFact                this content is stored already (.existing)
     ├── NotStored                        the cap would evict the new fact at once
+    ├── QueueFull                        too many conversations wait for extraction
+    ├── ExtractionFailed                 the model failed, or gave no usable answer
     ├── FactNotFound (KeyError)          no such fact in this bucket
     ├── Conflict                         somebody else was faster
     │   ├── RevisionConflict             the shared revision moved
@@ -59,6 +61,14 @@ class DuplicateFact(InvalidInput):
 
 class NotStored(DeerMemError):
     """The capacity policy would evict the new fact itself, so it was not written."""
+
+
+class QueueFull(DeerMemError):
+    """`queue_max_depth` conversations wait, and this one carries no signal that it matters."""
+
+
+class ExtractionFailed(DeerMemError):
+    """The model could not be asked, failed, or gave an answer without proposals; the conversation is still there."""
 
 
 class FactNotFound(DeerMemError, KeyError):

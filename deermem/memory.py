@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
@@ -17,21 +18,28 @@ from deermem.model.summaries import Summaries
 from deermem.model.values import JsonObject, JsonValue
 
 if TYPE_CHECKING:
+    from deermem.extract.door import Conversations
+    from deermem.extract.outcome import Outcome
+    from deermem.model.context_block import ContextBlock
+    from deermem.model.evictions import Eviction
     from deermem.model.explanations import Explanation
+    from deermem.model.imports import ImportReport
     from deermem.model.reports import FactText
-    from deermem.policy.prompt_block import Budget
+    from deermem.service.prompt import Prompting
     from deermem.service.user import UserContext
 
 
 class Opened(Protocol):
     """What a handle needs of the engine that made it."""
 
+    conversations: Conversations
+
     def context(self, user_id: str | None) -> UserContext:
         """The user, opened; the engine may close it again between two calls."""
 
     @property
-    def budget(self) -> Budget:
-        """How much goes into a prompt."""
+    def prompting(self) -> Prompting:
+        """How much goes into a prompt, and how it is counted."""
 
 
 class Memory:
@@ -63,7 +71,7 @@ class Memory:
         """Stores one new fact; `source` None is manual, a string a type word or a thread id.
 
         Raises InvalidInput naming the field, DuplicateFact where the content is there already, NotStored where
-        the cap would evict the fact at once.
+        the cap would evict the fact at once. Whom it evicts instead is logged at INFO, and told by `apply`.
         """
         draft = Draft(
             content=content,
@@ -147,6 +155,12 @@ class Memory:
 
         return clear(self._user, [self.scope.agent], summaries=False)
 
+    def evictions(self, limit: int | None = None) -> builtins.list[Eviction]:
+        """What the cap decided of this agent's facts, the newest decision first; ids and scores, never content."""
+        from deermem.service.evictions import evictions
+
+        return evictions(self._user, self.scope.agent, limit)
+
     def path(self, fact_id: str) -> Path:
         """The file that holds a fact; raises FactNotFound."""
         from deermem.service.read import path_of
@@ -222,7 +236,36 @@ class Memory:
         """The block for the prompt, within the token budget: summaries and facts, escaped, one line a fact."""
         from deermem.service.prompt import context
 
-        return context(self._user, self.scope.agent, self._engine.budget)
+        return context(self._user, self.scope.agent, self._engine.prompting)
+
+    def context_block(self) -> ContextBlock:
+        """The same block with its digest, what it costs, and which facts stand in it: what a host records of a run."""
+        from deermem.service.prompt import context_block
+
+        return context_block(self._user, self.scope.agent, self._engine.prompting)
+
+    # --- conversations
+
+    def capture(self, messages: Iterable[object], thread_id: str, *, trace_id: str | None = None) -> bool:
+        """Queues a conversation for extraction and returns at once: what is said within `debounce_seconds` is joined.
+
+        Messages are LangChain messages, mappings with `role` or `type` and `content`, or `(role, text)` pairs; all of
+        the conversation or what is new. It lies on disk when this returns, and the next process takes it up. False
+        where it holds nothing for memory, or there is no model. Raises InvalidInput, and QueueFull.
+        """
+        return self._engine.conversations.capture(self.scope, messages, thread_id, trace_id=trace_id)
+
+    def capture_now(self, messages: Iterable[object], thread_id: str, *, trace_id: str | None = None) -> bool:
+        """Queues messages that the host is about to drop: extraction starts at once, whatever else waits."""
+        return self._engine.conversations.capture(self.scope, messages, thread_id, urgent=True, trace_id=trace_id)
+
+    def extract(self, messages: Iterable[object], thread_id: str, *, trace_id: str | None = None) -> Outcome:
+        """Extracts a conversation in this thread and says what was stored, what was refused, and why.
+
+        Raises InvalidInput, ExtractionFailed where the model fails or the user's memory is cleared meanwhile, and what
+        the store raises.
+        """
+        return self._engine.conversations.extract(self.scope, messages, thread_id, trace_id)
 
     # --- summaries and documents
 
@@ -243,11 +286,23 @@ class Memory:
 
         return export(self._user, self.scope.agent)
 
-    def import_document(self, document: object, replace: bool = False) -> Commit:
+    def import_document(self, document: object, replace: bool = False, dry_run: bool = False) -> ImportReport:
         """Stores every fact of a document by id; with `replace`, what the document lacks goes.
 
-        One bad fact refuses the whole, named in InvalidInput.
+        One bad fact refuses the whole, named in InvalidInput. A dry run checks and decides it all and changes nothing.
         """
         from deermem.service.documents import import_document
 
-        return import_document(self._user, self.scope.agent, document, replace_all=replace)
+        return import_document(self._user, self.scope.agent, document, replace_all=replace, dry_run=dry_run)
+
+    def import_from(
+        self, kind: str, origin: str | os.PathLike[str] | bytes, replace: bool = False, dry_run: bool = False
+    ) -> ImportReport:
+        """Stores what another program keeps, of the kind "mcp-memory", "mem0" or "notes"; "deermem" is our own.
+
+        `origin` is the path of a file, of a folder for notes, or a file's bytes. A second time changes nothing. One
+        bad item refuses the whole; InvalidInput names up to twenty. Raises StoreUnavailable for what can't be read.
+        """
+        from deermem.service.foreign import import_from
+
+        return import_from(self._user, self.scope.agent, kind, origin, replace_all=replace, dry_run=dry_run)

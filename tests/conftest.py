@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 import deermem
+from deermem.testing import FakeClock
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True, database=None, print_blob=True)
 hypothesis.settings.register_profile("soak", deadline=None, max_examples=500, print_blob=True)
-
-
-class FakeClock:
-    """A clock that stands still until it is told to advance; calling it gives an aware UTC datetime."""
-
-    def __init__(self, now: datetime) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def advance(
-        self, step: timedelta | None = None, *, days: float = 0, hours: float = 0, seconds: float = 0
-    ) -> datetime:
-        """Moves on by `step` plus the units given; returns the new time."""
-        self.now += (step or timedelta()) + timedelta(days=days, hours=hours, seconds=seconds)
-        return self.now
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,6 +57,8 @@ def guarded_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     for name in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(name, str(home))
     monkeypatch.setenv("DEERMEM_DATA_DIR", str(home / "data"))
+    # Else tokens would be counted by what a machine happens to hold, from the moment at which it is loaded.
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(home / "tiktoken"))
     return home
 
 

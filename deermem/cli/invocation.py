@@ -14,6 +14,7 @@ from deermem.cli.output import put
 
 if TYPE_CHECKING:
     from deermem.engine import DeerMem
+    from deermem.extract.hooks import Hooks
     from deermem.memory import Memory
 
 
@@ -33,15 +34,15 @@ class Invocation:
     json: bool = False
 
     @contextmanager
-    def engine(self) -> Iterator[DeerMem]:
-        """The engine over the root, closed at the end."""
+    def engine(self, hooks: Hooks | None = None, **more: object) -> Iterator[DeerMem]:
+        """The engine over the root, closed at the end; `more` are further settings."""
         from deermem.config import Settings
         from deermem.engine import DeerMem
 
         if self.index_root is not None:
             _check_index_root(Path(self.index_root).expanduser().absolute())
-        settings = Settings.from_environment(index_root=self.index_root, max_facts=self.max_facts)
-        with DeerMem(self.root, settings) as engine:
+        settings = Settings.from_environment(index_root=self.index_root, max_facts=self.max_facts, **more)
+        with DeerMem(self.root, settings, hooks=hooks) as engine:
             yield engine
 
     @contextmanager
@@ -97,7 +98,12 @@ def _option(name: str, metavar: str | None, text: str, kind: type[str | int] = s
 _AIM: Final = (
     _option("--root", "DIR", "The store; else $DEERMEM_DATA_DIR, else ~/.deermem."),
     _option("--index-root", "DIR", "Where the search index is kept; else inside the store."),
-    _option("--max-facts", "N", "How many facts an agent may have; 0: no limit; else $DEERMEM_MAX_FACTS or 100.", int),
+    _option(
+        "--max-facts",
+        "N",
+        "How many facts an agent may have; 0: no limit; else $DEERMEM_MAX_FACTS, $DEERMEM_SETTINGS, 100.",
+        int,
+    ),
     _option("--user", "ID", "Whose memory; without it the no-user root."),
     _option("--agent", "NAME", "Which agent's facts; without it the default ones."),
     _option("--json", None, "Print one JSON document and nothing else on standard output; --help stays text."),
@@ -113,6 +119,10 @@ def _show_help(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 class Command(click.Command):
     """A command that takes the aiming options too."""
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The whole first sentence: the list of commands wraps it, and click's own would end it in dots."""
+        return super().get_short_help_str(max(limit, 1000))
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The command's own parameters, then the aiming ones."""

@@ -11,7 +11,22 @@ from typing import Final
 
 import click
 
-from deermem.cli import bulk, demo, edit, facts, init, prompt, search, upkeep, watch
+from deermem.cli import (
+    bulk,
+    capture,
+    demo,
+    edit,
+    evictions,
+    facts,
+    importing,
+    init,
+    migrate,
+    prompt,
+    queue,
+    search,
+    upkeep,
+    watch,
+)
 from deermem.cli.invocation import Group, Invocation, pass_invocation
 from deermem.cli.log import shown_warnings
 from deermem.cli.notices import RAISE_CAP
@@ -26,11 +41,11 @@ from deermem.cli.output import (
     say,
     tolerate_any_character,
 )
+from deermem.cli.stopping import INTERRUPTED
 from deermem.errors import DeerMemError, DuplicateFact, FactConflict, NotStored
 from deermem.model.fact import Fact
 
 DEBUG_VARIABLE: Final = "DEERMEM_DEBUG"
-INTERRUPTED: Final = 130
 _HINTS: Final = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space",
@@ -57,7 +72,22 @@ def program(context: click.Context, invocation: Invocation, version: bool) -> No
     context.exit(2)
 
 
-for _family in (init, facts, search, edit, prompt, bulk, upkeep, watch, demo):
+for _family in (
+    init,
+    facts,
+    search,
+    edit,
+    prompt,
+    capture,
+    queue,
+    bulk,
+    importing,
+    migrate,
+    evictions,
+    upkeep,
+    watch,
+    demo,
+):
     for _name, _command in _family.COMMANDS.items():
         program.add_command(_command, _name)
 

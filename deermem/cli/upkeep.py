@@ -11,13 +11,14 @@ import click
 from deermem.cli.invocation import Command, Invocation, pass_invocation
 from deermem.cli.notices import note_missing_store
 from deermem.cli.output import count, done, emit, one_line, record_object, say, table
+from deermem.clock import format_timestamp
 
 if TYPE_CHECKING:
-    from deermem.model.reports import Finding, IndexReport, Stats
+    from deermem.model.reports import BucketStats, Finding, IndexReport, Stats
 
 
 @click.command("reindex", cls=Command)
-@click.option("--all", "everyone", is_flag=True, help="Every user; so it is too where none is named.")
+@click.option("--all", "everyone", is_flag=True, help="Every user; the default where none is named.")
 @pass_invocation
 def reindex(invocation: Invocation, everyone: bool) -> int:
     """Build the search index anew from the files."""
@@ -40,7 +41,7 @@ def _index_line(report: IndexReport) -> str:
 
 
 @click.command("check", cls=Command)
-@click.option("--all", "everyone", is_flag=True, help="Every user; so it is too where none is named.")
+@click.option("--all", "everyone", is_flag=True, help="Every user; the default where none is named.")
 @click.option(
     "--fix", is_flag=True, help="Mend what needs nobody's judgement; a copy of each file is kept in .journal/."
 )
@@ -71,27 +72,31 @@ def _verdict(findings: Sequence[Finding]) -> str:
 @click.command("stats", cls=Command)
 @pass_invocation
 def stats(invocation: Invocation) -> None:
-    """Count users, agents and facts, of one user or of the whole store."""
+    """Count users, agents and facts, and what the cap and time mean for them, of one user or of the whole store."""
     invocation.refuse_agent("the counts of every agent are shown")
     with invocation.engine() as engine:
         found = engine.stats(invocation.user)
         note_missing_store(engine)
     if invocation.json:
-        emit({**record_object(found), "facts": found.facts, "unreadable": found.unreadable})
+        emit({**record_object(found), "facts": found.facts, "unreadable": found.unreadable, "waiting": found.waiting})
     else:
         _print_stats(found)
 
 
 def _print_stats(found: Stats) -> None:
     say(f"{found.root}: {count(found.users, 'user')}, {count(found.facts, 'fact')}")
-    say(f"unreadable: {count(found.unreadable, 'file')}; index: {found.index_bytes} bytes")
+    waiting = f"; {count(found.waiting, 'conversation')} waiting (see deermem queue)" if found.waiting else ""
+    say(f"unreadable: {count(found.unreadable, 'file')}; index: {found.index_bytes} bytes{waiting}")
     if found.buckets:
-        header = ("USER", "AGENT", "BYTES", "UNREADABLE", "FACTS")
-        rows = [
-            (item.user_id or "-", item.agent, str(item.bytes), str(item.unreadable), str(item.facts))
-            for item in found.buckets
-        ]
-        table([header, *rows])
+        header = ("USER", "AGENT", "FACTS", "STALE", "EXPIRED", "UNREADABLE", "BYTES", "EVICTIONS")
+        table([header, *(_bucket_row(item) for item in found.buckets)])
+
+
+def _bucket_row(item: BucketStats) -> tuple[str, ...]:
+    full = f"{item.facts} of {item.max_facts}" if item.max_facts else str(item.facts)
+    numbers = (str(item.stale), str(item.expired), str(item.unreadable), str(item.bytes))
+    last = f", last {format_timestamp(item.evicted_at)}" if item.evicted_at else ""
+    return item.user_id or "-", item.agent, full, *numbers, f"{item.evictions}{last}"
 
 
 def _whose(invocation: Invocation, everyone: bool) -> str | None:

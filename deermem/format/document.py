@@ -87,11 +87,20 @@ def _refuse_newer(version: JsonValue) -> None:
 
 
 def parse_facts(
-    items: Sequence[object], *, now: datetime, new_id: Callable[[str], str], strict: bool = True
+    items: Sequence[object],
+    *,
+    now: datetime,
+    new_id: Callable[[str], str],
+    strict: bool = True,
+    refused: list[str] | None = None,
 ) -> tuple[Fact, ...]:
-    """All facts, or one InvalidInput whose single line names up to five bad ones by position and id."""
+    """All facts, or one InvalidInput whose single line names up to five bad ones by position and id.
+
+    With `refused`, a list that is to be filled, nothing is raised: it gets a text for each bad one, and the good ones
+    are given.
+    """
     facts: list[Fact] = []
-    problems: list[str] = []
+    problems: list[str] = [] if refused is None else refused
     places: dict[str, int] = {}
     for position, item in enumerate(items):
         try:
@@ -101,7 +110,7 @@ def parse_facts(
             problems.append(f"{_named(position, item)}: {error}")
         else:
             facts.append(fact)
-    if problems:
+    if problems and refused is None:
         more = len(problems) - _SHOWN
         raise InvalidInput(" | ".join(problems[:_SHOWN]) + (f" | and {more} more" if more > 0 else ""))
     return tuple(facts)

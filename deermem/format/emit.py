@@ -111,6 +111,13 @@ def source_value(source: Source) -> dict[str, JsonValue]:
     return {"type": source.type, "threadId": source.thread_id, **source.extra}
 
 
+def _source(source: Source) -> str:
+    if source.extra:
+        return entry("source", source_value(source))
+    thread = "null" if source.thread_id is None else scalar(source.thread_id)
+    return f"source:\n  type: {scalar(source.type)}\n  threadId: {thread}\n"
+
+
 def entries(fact: Fact) -> dict[str, str]:
     """All keys of a fact but the digest with their lines, in the canonical order."""
     known = fact.category in CATEGORIES
@@ -124,7 +131,7 @@ def entries(fact: Fact) -> dict[str, str]:
     found["confidence"] = f"confidence: {float_text(fact.confidence)}\n"
     found["status"] = "status: active\n"
     found["topics"] = entry("topics", list(fact.topics)) if fact.topics else "topics: []\n"
-    found["source"] = entry("source", source_value(fact.source))
+    found["source"] = _source(fact.source)
     _add_optional(found, fact)
     found["revision"] = f"revision: {fact.revision}\n"
     found["createdAt"] = f"createdAt: {timestamp(fact.created_at)}\n"
@@ -133,7 +140,8 @@ def entries(fact: Fact) -> dict[str, str]:
     found["agent_name"] = (
         "agent_name: null\n" if fact.agent_name is None else f"agent_name: {scalar(fact.agent_name)}\n"
     )
-    found.update((key, entry(key, value)) for key, value in fact.extra.items())
+    for key, value in fact.extra.items():
+        found[key] = entry(key, value)
     return found
 
 

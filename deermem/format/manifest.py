@@ -141,7 +141,7 @@ def _version(raw: JsonObject) -> str:
     if isinstance(version, bool) or match is None:
         raise _bad("version", version, f'"{VERSION}"')
     if int(match[1]) > 2:
-        hint = "open the store with the version that wrote it"
+        hint = "upgrade deermem, or open the store with the version that wrote it"
         raise FormatError("newer-version", f"memory.json has version {text}", hint=hint)
     return text
 

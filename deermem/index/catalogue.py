@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from deermem.index import schema
+from deermem.index.known_rows import known_rows
 from deermem.index.rows import (
     COLUMNS,
     LOAD,
@@ -32,11 +34,9 @@ from deermem.policy.capacity import Ranked
 
 _NAMES: Final = ("id", *COLUMNS.split(", "), "rev", "length")
 _PUT: Final = f"INSERT OR REPLACE INTO files ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"
-_KNOWN: Final = "SELECT path, id, hash, fact IS NOT NULL, problem IS NOT NULL FROM files WHERE agent = ?"
 _RESTAMP: Final = (
     "UPDATE files SET dev = ?, ino = ?, size = ?, mtime_ns = ?, ctime_ns = ?, looked_ns = ?, rev = ? WHERE id = ?"
 )
-_MANY: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,24 @@ class Pulled:
     count: int | None
 
 
+class Basis(NamedTuple):
+    """What of the catalogue a writer of rows has taken in; a revision of -1: nothing."""
+
+    identity: str
+    rev: int
+
+
+_NOTHING: Final = Basis("", -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """The catalogue's new revision; `left` are paths left alone, as somebody wrote them from no earlier look."""
+
+    rev: int
+    left: frozenset[str] = frozenset()
+
+
 class Catalogue:
     """One open database. Not for two threads at once; whoever holds it brings the lock."""
 
@@ -76,6 +94,7 @@ class Catalogue:
         status = os.stat(path)
         self._file = (status.st_dev, status.st_ino)
         self._process = os.getpid()
+        self._finished = ""
 
     def is_usable(self) -> bool:
         """Whether it is still the database at its path, opened by this process."""
@@ -95,6 +114,19 @@ class Catalogue:
     def identity(self) -> str:
         """The random mark of this database; another one means that everything was dropped meanwhile."""
         return str(self._one("SELECT value FROM meta WHERE key = 'identity'"))
+
+    def finished(self) -> str:
+        """The identity; the indexes that a fill goes without are made, unless somebody is writing this instant."""
+        identity = self.identity()
+        if self.read_only or identity == self._finished:
+            return identity
+        if schema.lacks_indexes(self.connection):
+            if not self._begin(wait=False):
+                return identity
+            with self._transaction():
+                schema.make_indexes(self.connection)
+        self._finished = identity
+        return identity
 
     def start_over(self) -> bool:
         """Drops every row, in one transaction; true, for a result that tells it was done."""
@@ -123,41 +155,49 @@ class Catalogue:
         """The paths of all rows of an agent."""
         return set(self._paths("SELECT path FROM files WHERE agent = ?", (agent,)))
 
-    def push(
+    def push(  # noqa: PLR0913 - four are keyword-only
         self,
         rows: Sequence[Row],
         gone: Iterable[tuple[str, str]] = (),
         *,
+        basis: Basis = _NOTHING,
         taken_in: tuple[str, Currency] | None = None,
         moved: tuple[Currency, Currency] | None = None,
         wait: bool = True,
-    ) -> int | None:
+    ) -> Pushed | None:
         """Writes rows and removes others (agent, path) with their words, in one transaction.
 
-        `taken_in` stamps an agent with the memory.json that its sweep began at; `moved` is a commit's: every
-        agent stamped with the memory.json that it replaced is stamped with its own, no other. Returns the new
-        revision of the catalogue; None where it is read-only, or somebody else was writing and `wait` is false.
+        `taken_in` stamps an agent with the memory.json that its sweep began at, unless the rows that the sweep knew
+        of (`basis`) were dropped since; `moved` is a commit's: every agent stamped with the memory.json that it
+        replaced is stamped with its own, no other. Neither where a row was left alone. None where it is read-only,
+        or somebody else was writing and `wait` is false.
         """
         if self.read_only or not self._begin(wait=wait):
             return None
         connection = self.connection
-        try:
+        with self._transaction():
             rev = self._rev() + 1
-            for agent, path in gone:
-                self._remove(agent, path)
-            self._put(rows, rev)
-            if taken_in is not None:
+            same = basis.identity == self.identity()
+            left = {path for agent, path in gone if not self._remove(agent, path, basis.rev if same else rev)}
+            left |= self._put(rows, rev, basis.rev if same else -1)
+            if taken_in is not None and same and not left:
                 values = (f"current {taken_in[0]}", str(taken_in[1]))
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
-            if moved is not None:
+            if moved is not None and not left:
                 old, new = str(moved[0]), str(moved[1])
                 connection.execute("UPDATE meta SET value = ? WHERE key LIKE 'current %' AND value = ?", (new, old))
             connection.execute("UPDATE meta SET value = ? WHERE key = 'rev'", (rev,))
-            connection.execute("COMMIT")
+        return Pushed(rev, frozenset(left))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Ends what `_begin` began."""
+        try:
+            yield
+            self.connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            self.connection.execute("ROLLBACK")
             raise
-        return rev
 
     def _begin(self, *, wait: bool) -> bool:
         connection = self.connection
@@ -174,9 +214,13 @@ class Catalogue:
                 connection.execute(f"PRAGMA busy_timeout = {int(schema.BUSY_SECONDS * 1000)}")
         return True
 
-    def _put(self, rows: Sequence[Row], rev: int) -> None:
-        """Rows and their words, new and changed alike; only the signature where the text is the same."""
-        known = self._known(rows)
+    def _put(self, rows: Sequence[Row], rev: int, since: int) -> set[str]:
+        """Rows and their words, new and changed alike; only the signature where the text is the same.
+
+        Gives the paths that it left alone: written after `since`, from a look at the file that was no earlier.
+        """
+        known = known_rows(self.connection, rows)
+        left: set[str] = set()
         next_id = int(self._one("SELECT coalesce(max(id), 0) FROM files")) + 1
         put: list[tuple[SqlValue, ...]] = []
         words: list[tuple[int, str]] = []
@@ -184,6 +228,10 @@ class Catalogue:
         replaced: list[tuple[int]] = []
         for row in rows:
             old = known.get((row.agent, row.path))
+            if old is not None and old.rev > since and old.looked_ns >= row.looked_ns:
+                if not old.says_the_same(row):
+                    left.add(row.path)
+                continue
             if old is not None and old.says_the_same(row):
                 restamped.append((*sql_stamp(row), row.looked_ns, rev, old.id))
                 continue
@@ -199,27 +247,19 @@ class Catalogue:
         self.connection.executemany("DELETE FROM words WHERE rowid = ?", replaced)
         self.connection.executemany(_PUT, put)
         self.connection.executemany("INSERT INTO words (rowid, body) VALUES (?, ?)", words)
+        return left
 
-    def _known(self, rows: Sequence[Row]) -> dict[tuple[str, str], _Known]:
-        """What is stored for these rows: asked one by one for a few, all at once for many."""
-        found: dict[tuple[str, str], _Known] = {}
-        if len(rows) < _MANY:
-            for row in rows:
-                for _, *said in self.connection.execute(f"{_KNOWN} AND path = ?", (row.agent, sql_path(row.path))):
-                    found[row.agent, row.path] = _Known(*said)
-            return found
-        for agent in {row.agent for row in rows}:
-            for path, *said in self.connection.execute(_KNOWN, (agent,)):
-                found[agent, path_from_sql(path)] = _Known(*said)
-        return found
-
-    def _remove(self, agent: str, path: str) -> None:
-        for row_id, has_words in self.connection.execute(
-            "SELECT id, fact IS NOT NULL FROM files WHERE agent = ? AND path = ?", (agent, sql_path(path))
+    def _remove(self, agent: str, path: str, since: int) -> bool:
+        """False where the row was written after `since`: the file may have come back."""
+        for row_id, has_words, rev in self.connection.execute(
+            "SELECT id, fact IS NOT NULL, rev FROM files WHERE agent = ? AND path = ?", (agent, sql_path(path))
         ).fetchall():
+            if rev > since >= 0:
+                return False
             if has_words:
                 self.connection.execute("DELETE FROM words WHERE rowid = ?", (row_id,))
             self.connection.execute("DELETE FROM files WHERE id = ?", (row_id,))
+        return True
 
     # --- what a commit decides by
 
@@ -230,6 +270,15 @@ class Catalogue:
     def by_content(self, agent: str, key: bytes) -> list[str]:
         """Paths of the facts with this content key."""
         return self._paths("SELECT path FROM files WHERE agent = ? AND content_key = ?", (agent, key))
+
+    def contents(self, agent: str) -> dict[bytes, list[str]]:
+        """All content keys, with the paths of the facts that have them."""
+        found: dict[bytes, list[str]] = {}
+        for key, path in self.connection.execute(
+            "SELECT content_key, path FROM files WHERE agent = ? AND content_key IS NOT NULL", (agent,)
+        ):
+            found.setdefault(key, []).append(path_from_sql(path))
+        return found
 
     def by_id(self, agent: str, fact_id: str) -> list[str]:
         """Paths of the files that carry this id, compared without regard to case."""
@@ -246,8 +295,10 @@ class Catalogue:
         return {fact_id for (fact_id,) in found}
 
     def count(self, agent: str) -> int:
-        """How many readable facts there are."""
-        return int(self._one("SELECT count(*) FROM files WHERE agent = ? AND fact_id IS NOT NULL", (agent,)))
+        """How many readable facts there are; files that share an id are one."""
+        # A plain count(DISTINCT …) would sort them all.
+        by_id = "SELECT 1 FROM files WHERE agent = ? AND fact_id IS NOT NULL GROUP BY fact_id COLLATE NOCASE"
+        return int(self._one(f"SELECT count(*) FROM ({by_id})", (agent,)))
 
     def lowest(self, agent: str, limit: int) -> list[tuple[str, Ranked]]:
         """Path and rank of the facts that the capacity policy would let go first."""
@@ -275,21 +326,6 @@ class Catalogue:
         row = self.connection.execute(sql, values).fetchone()
         found: int | str | bytes = row[0] if row else 0
         return found
-
-
-class _Known(NamedTuple):
-    """What the catalogue has of a file already."""
-
-    id: int
-    hash: bytes
-    has_words: int
-    has_problem: int
-
-    def says_the_same(self, row: Row) -> bool:
-        """Whether only the signature may differ."""
-        # What a hand-made file leaves unsaid comes from its times, which may differ where its text does not.
-        sound = row.problem is None and row.complete and not self.has_problem
-        return sound and self.hash == row.hash and bool(self.has_words) == (row.kept is not None)
 
 
 def _words_of(fact: Fact | None) -> tuple[str, int]:

@@ -75,10 +75,10 @@ class Counted(NamedTuple):
 def rank(
     candidates: Sequence[Candidate], terms: Sequence[Term], statistics: Statistics, now: float
 ) -> list[tuple[float, Candidate]]:
-    """All candidates with their scores, best first; `now` in unix seconds."""
+    """All candidates with their scores, best first, full equals as they were given; `now` in unix seconds."""
     scorer = Scorer(terms, statistics, now)
     final = [(scorer.parts(item).score, item) for item in candidates]
-    return sorted(final, key=lambda pair: (-pair[0], -pair[1].confidence, -pair[1].updated, pair[1].row_id))
+    return sorted(final, key=lambda pair: (-pair[0], -pair[1].confidence, -pair[1].updated))
 
 
 class Scorer:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NotRequired, TypeAlias, TypedDict
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
 from deermem.model.fact import Fact, Source, content_key
 from deermem.model.records import Problem
@@ -30,8 +30,7 @@ COLUMNS: Final = (
 LOAD: Final = "path, dev, ino, size, mtime_ns, ctime_ns, looked_ns, hash, flags, fact_id, fact, problem"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class Row(NamedTuple):
     """What is known of one file. `path` is below the agent's `facts/`.
 
     One of `fact` and `problem` is there; both while a half-written file still serves what it said before it was
@@ -63,22 +62,41 @@ class Row:
 
 
 class Stored:
-    """A fact as the catalogue has it."""
+    """A fact and the text that the catalogue has of it; one of the two may be left out, and is made when asked for."""
 
-    __slots__ = ("_fact", "_said", "id")
+    __slots__ = ("_held", "id")
 
-    def __init__(self, fact_id: str, said: str) -> None:
+    def __init__(self, fact_id: str, held: Fact | str) -> None:
         self.id = fact_id
-        self._said = said
-        self._fact: Fact | None = None
+        # Replaced as a whole: readers ask for the fact, without a lock, while it is being stored.
+        self._held: Fact | str | tuple[Fact, str] = held
+
+    @classmethod
+    def of(cls, fact: Fact) -> Stored:
+        """A fact that was just read."""
+        return cls(fact.id, fact)
 
     @property
     def fact(self) -> Fact:
-        """The fact itself, the same object each time."""
-        if self._fact is None:
-            self._fact = _load(json.loads(self._said))
-            self._said = ""
-        return self._fact
+        """The fact itself, the same object each time until it is let go."""
+        held = self._held
+        if isinstance(held, str):
+            held = self._held = _load(json.loads(held))
+        return held[0] if isinstance(held, tuple) else held
+
+    @property
+    def said(self) -> str:
+        """The fact as the catalogue keeps it."""
+        held = self._held
+        if isinstance(held, Fact):
+            held = self._held = (held, _dump(held))
+        return held if isinstance(held, str) else held[1]
+
+    def settle(self, *, lean: bool) -> None:
+        """Keeps one of the two, once the text is stored: `lean` the text, which is a quarter of the fact's size."""
+        held = self._held
+        if isinstance(held, tuple):
+            self._held = held[1] if lean else held[0]
 
 
 def sql_path(path: str) -> str | bytes:
@@ -97,30 +115,33 @@ def path_from_sql(value: str | bytes) -> str:
 
 def sql_stamp(row: Row) -> tuple[int, ...]:
     """The signature as SQLite can hold it; a number beyond 64 bits is lost, and the file is read again for it."""
+    if max(row.stamp) < _BEYOND and min(row.stamp) >= -_BEYOND:
+        return row.stamp
     return tuple(number if -_BEYOND <= number < _BEYOND else 0 for number in row.stamp)
 
 
 def to_sql(row: Row) -> tuple[SqlValue, ...]:
     """The values of COLUMNS."""
     fact = row.fact
-    said = json.dumps(_dump(fact), ensure_ascii=False) if fact is not None else ""
+    said = row.kept.said if isinstance(row.kept, Stored) else _dump(fact) if fact is not None else ""
     flags = _EDITED * row.edited | _DIGEST * row.has_digest | _COMPLETE * row.complete | _checksum(said)
     head = (row.agent, sql_path(row.path), *sql_stamp(row), row.looked_ns, row.hash, flags)
     if fact is None:
         return (*head, None, None, None, None, None, None, None, None, None, None, _dump_problem(row))
+    created = fact.created_at.timestamp()
     return (
         *head,
         fact.id,
         content_key(fact.content),
         fact.category.casefold(),
         fact.confidence,
-        fact.created_at.timestamp(),
-        fact.updated_at.timestamp(),
+        created,
+        created if fact.updated_at == fact.created_at else fact.updated_at.timestamp(),
         fact.source.thread_id,
-        json.dumps(fact.topics, ensure_ascii=False) if fact.topics else "[]",
+        _json(list(fact.topics)) if fact.topics else "[]",
         fact.expires_at.timestamp() if fact.expires_at else None,
         said,
-        _dump_problem(row),
+        _dump_problem(row) if row.problem is not None else None,
     )
 
 
@@ -158,47 +179,70 @@ def _checksum(said: str) -> int:
     return zlib.crc32(said.encode(errors="surrogatepass")) << 3 if said else 0
 
 
-class _Said(TypedDict):
-    """A fact in the catalogue; times are microseconds since 1970."""
-
-    id: str
-    content: str
-    title: str
-    category: str
-    confidence: float
-    created: int
-    updated: int
-    revision: int
-    version: str
-    source: tuple[str, str | None, dict[str, JsonValue]]
-    owner: tuple[str | None, str | None]
-    topics: NotRequired[list[str]]
-    error: NotRequired[str]
-    days: NotRequired[int]
-    expires: NotRequired[int]
-    confirmed: NotRequired[int]
-    confirmations: NotRequired[int]
-    origins: NotRequired[list[str]]
-    consolidated: NotRequired[int]
-    extra: NotRequired[dict[str, JsonValue]]
+_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def _dump(fact: Fact) -> JsonObject:
-    said: JsonObject = {
-        "id": fact.id,
-        "content": fact.content,
-        "title": fact.title,
-        "category": fact.category,
-        "confidence": fact.confidence,
-        "created": _micros(fact.created_at),
-        "updated": _micros(fact.updated_at),
-        "revision": fact.revision,
-        "version": fact.version,
-        "source": [fact.source.type, fact.source.thread_id, dict(fact.source.extra)],
-        "owner": [fact.user_id, fact.agent_name],
-    }
-    optional: Mapping[str, JsonValue] = {
+class _Rare(TypedDict, total=False):
+    """What few facts have; times are microseconds since 1970."""
+
+    topics: list[str]
+    source: dict[str, JsonValue]
+    error: str
+    days: int
+    expires: int
+    confirmed: int
+    confirmations: int
+    origins: list[str]
+    consolidated: int
+    extra: dict[str, JsonValue]
+
+
+_Said: TypeAlias = tuple[
+    str, str, str | int, str, float, int, int, int, str, str, str | None, str | None, str | None, _Rare
+]
+"""id, content, title (its length where the content begins with it), category, confidence, created, updated, revision,
+version, the source's type and thread, user, agent, then what few facts have; times are microseconds since 1970."""
+
+
+def _dump(fact: Fact) -> str:
+    content, title, source = fact.content, fact.title, fact.source
+    created = _micros(fact.created_at)
+    said: list[JsonValue] = [
+        fact.id,
+        content,
+        len(title) if content.startswith(title) else title,
+        fact.category,
+        fact.confidence,
+        created,
+        created if fact.updated_at == fact.created_at else _micros(fact.updated_at),
+        fact.revision,
+        fact.version,
+        source.type,
+        source.thread_id,
+        fact.user_id,
+        fact.agent_name,
+        _dump_rare(fact) if any(_RARE(fact)) or source.extra else {},
+    ]
+    return _json(said)
+
+
+_RARE: Final = attrgetter(
+    "topics",
+    "source_error",
+    "expected_valid_days",
+    "expires_at",
+    "last_confirmed_at",
+    "confirmation_count",
+    "consolidated_from",
+    "consolidated_at",
+    "extra",
+)
+
+
+def _dump_rare(fact: Fact) -> JsonObject:
+    rare: Mapping[str, JsonValue] = {
         "topics": list(fact.topics),
+        "source": dict(fact.source.extra),
         "error": fact.source_error,
         "days": fact.expected_valid_days,
         "expires": _micros(fact.expires_at) if fact.expires_at else None,
@@ -208,35 +252,36 @@ def _dump(fact: Fact) -> JsonObject:
         "consolidated": _micros(fact.consolidated_at) if fact.consolidated_at else None,
         "extra": dict(fact.extra),
     }
-    said.update({key: value for key, value in optional.items() if value})
-    return said
+    # Left out, the first moment of 1970 would be no end at all: the fact would be served again.
+    return {key: value for key, value in rare.items() if value is not None and value not in ([], {})}
 
 
 def _load(said: _Said) -> Fact:
-    kind, thread, extra = said["source"]
-    user, agent = said["owner"]
+    fact_id, content, title, category, confidence, created, updated, revision, version = said[:9]
+    kind, thread, user, agent, rare = said[9:]
+    created_at = _moment(created)
     return Fact(
-        id=said["id"],
-        content=said["content"],
-        title=said["title"],
-        category=said["category"],
-        confidence=said["confidence"],
-        topics=tuple(said.get("topics", ())),
-        source=Source(kind, thread, extra),
-        created_at=_moment(said["created"]),
-        updated_at=_moment(said["updated"]),
-        revision=said["revision"],
-        version=said["version"],
+        id=fact_id,
+        content=content,
+        title=content[:title] if isinstance(title, int) else title,
+        category=category,
+        confidence=confidence,
+        topics=tuple(rare.get("topics", ())),
+        source=Source(kind, thread, rare.get("source", {})),
+        created_at=created_at,
+        updated_at=created_at if updated == created else _moment(updated),
+        revision=revision,
+        version=version,
         user_id=user,
         agent_name=agent,
-        source_error=said.get("error"),
-        expected_valid_days=said.get("days"),
-        expires_at=_moment(said["expires"]) if "expires" in said else None,
-        last_confirmed_at=_moment(said["confirmed"]) if "confirmed" in said else None,
-        confirmation_count=said.get("confirmations"),
-        consolidated_from=tuple(said.get("origins", ())),
-        consolidated_at=_moment(said["consolidated"]) if "consolidated" in said else None,
-        extra=said.get("extra", {}),
+        source_error=rare.get("error"),
+        expected_valid_days=rare.get("days"),
+        expires_at=_moment(rare["expires"]) if "expires" in rare else None,
+        last_confirmed_at=_moment(rare["confirmed"]) if "confirmed" in rare else None,
+        confirmation_count=rare.get("confirmations"),
+        consolidated_from=tuple(rare.get("origins", ())),
+        consolidated_at=_moment(rare["consolidated"]) if "consolidated" in rare else None,
+        extra=rare.get("extra", {}),
     )
 
 

@@ -16,9 +16,11 @@ from typing import Final
 
 from deermem.index.tokens import FTS_TOKENIZE, TOKENIZER
 
-SCHEMA: Final = "4"
+SCHEMA: Final = "5"
 VERSION: Final = f"{SCHEMA}/{TOKENIZER}"
 BUSY_SECONDS: Final = 2.0
+_LOG_PAGES: Final = 4000
+_LOG_BYTES: Final = 16 << 20
 
 _TABLES: Final = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -32,13 +34,18 @@ CREATE TABLE files (
   fact TEXT, problem TEXT,
   UNIQUE (agent, path)
 );
-CREATE INDEX files_by_rev ON files (agent, rev);
-CREATE INDEX files_by_id ON files (agent, fact_id COLLATE NOCASE);
-CREATE INDEX files_by_content ON files (agent, content_key);
-CREATE INDEX files_by_rank ON files (agent, confidence, created, fact_id);
-CREATE INDEX files_by_end ON files (agent, expires) WHERE expires IS NOT NULL;
 CREATE VIRTUAL TABLE words USING fts5(body, tokenize={FTS_TOKENIZE});
 """
+
+# Made once the rows are there: kept up row by row they cost a rebuild as much as all else that it writes.
+_INDEXES: Final = (
+    "files_by_rev ON files (agent, rev)",
+    "files_by_id ON files (agent, fact_id COLLATE NOCASE)",
+    "files_by_content ON files (agent, content_key)",
+    "files_by_rank ON files (agent, confidence, created, fact_id)",
+    "files_by_end ON files (agent, expires) WHERE expires IS NOT NULL",
+)
+_INDEX_COUNT: Final = "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name GLOB 'files_by_*'"
 
 
 def connect(path: Path, *, wal: bool = True) -> sqlite3.Connection:
@@ -55,6 +62,10 @@ def connect(path: Path, *, wal: bool = True) -> sqlite3.Connection:
         connection.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}")
         # The index is derived: losing its last transactions to a power cut costs a sweep, flushing costs every write.
         connection.execute("PRAGMA synchronous = NORMAL")
+        # A rebuild writes the whole database: a short log would be flushed for every few hundred facts, and without
+        # a limit its file would stay as long as the longest transaction ever was.
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
         if _version(connection) != VERSION:
             _create(connection)
         elif not _is_whole(connection):
@@ -163,6 +174,18 @@ def _make_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
     rows = [("version", VERSION), ("identity", secrets.token_hex(8)), ("rev", 0)]
     connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+
+
+def lacks_indexes(connection: sqlite3.Connection) -> bool:
+    """Whether `make_indexes` has something to do: every answer is right without, but costs a look at each row."""
+    (found,) = connection.execute(_INDEX_COUNT).fetchone()
+    return bool(found < len(_INDEXES))
+
+
+def make_indexes(connection: sqlite3.Connection) -> None:
+    """The indexes that new tables are filled without; within the caller's transaction."""
+    for index in _INDEXES:
+        connection.execute(f"CREATE INDEX IF NOT EXISTS {index}")
 
 
 def delete(path: Path) -> None:

@@ -78,6 +78,8 @@ def _candidates(
     condition, values = _condition(connection, where, now)
     limit = max(LEAST_CANDIDATES, 2 * top_k)
     rows = connection.execute(_CANDIDATES.format(condition=condition), (query.match, *values, limit)).fetchall()
+    # By place, not by row: a rebuild gives the rows other numbers, and would part equals the other way round.
+    rows.sort(key=lambda row: (path_from_sql(row[2]), row[1]))
     named: dict[int, _Named] = {row[0]: (Candidate(row[0], *row[4:]), row[1:4]) for row in rows}
     if not named:
         return {}, Statistics(0, 0.0, {})
@@ -178,7 +180,8 @@ _MATCHES: Final = f"SELECT files.agent, files.path, coalesce(files.fact_id, '') 
 _CANDIDATES: Final = f"""
     SELECT files.id, files.agent, files.path, coalesce(files.fact_id, ''), words_content.c0, coalesce(files.length, 0),
            coalesce(files.updated, 0.0), coalesce(files.confidence, 0.5)
-    FROM (SELECT words.rowid AS id {_MATCHING} ORDER BY words.rank, files.updated DESC LIMIT ?) AS best
+    FROM (SELECT words.rowid AS id {_MATCHING}
+          ORDER BY words.rank, files.updated DESC, files.path, files.agent LIMIT ?) AS best
     CROSS JOIN files ON files.id = best.id CROSS JOIN words_content ON words_content.id = best.id
 """
 

@@ -29,6 +29,7 @@ FTS_TOKENIZE: Final = "\"ascii tokenchars '.-_+#/\\@:=&~^$%,'\""
 BREAK: Final = ","
 MAX_COMPOUND: Final = 64
 _LONG_START: Final = 60
+_LONGEST_KEPT: Final = 24
 
 _RUN_CLASS: Final = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3021-\u3029\u3031-\u3035"
@@ -53,6 +54,7 @@ _JOINT: Final = re.compile(r"[!-/:-@\[-`{-~]")
 _STRONG: Final = re.compile(r"[/\\@:=&~^$%]+")
 _DATED: Final = re.compile(r"[0-9]+[^\W\d_a-z]")
 _CAMEL: Final = re.compile(r"\b[A-Za-z]*[a-z][A-Z][A-Za-z]*\b")
+_HUMP: Final = re.compile(r"[a-z][A-Z]")
 _CAMEL_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NEGATION: Final = re.compile(r"(?<=n)'t\b")
 _APOSTROPHE: Final = re.compile(r"\w+(?:'\w+)+")
@@ -93,13 +95,33 @@ def index_text(*texts: str) -> tuple[str, int]:
     for at, text in enumerate(texts):
         if any(_begins(later, text) for later in texts[at + 1 :]):
             continue
-        parts = scan(text)
-        tokens += stream(parts.words)
-        tail = [*parts.compounds, *_camel_parts(text)]
+        tail: list[str] = []
+        _index_chunks(fold(text).split(), tokens, tail)
+        if _HUMP.search(text):
+            tail += _camel_parts(text)
         tokens += [BREAK, *tail, BREAK] if tail else [BREAK]
     while tokens and tokens[-1] == BREAK:
         tokens.pop()
     return " ".join(tokens), len(tokens)
+
+
+def _index_chunks(chunks: Iterable[str], tokens: list[str], compounds: list[str]) -> None:
+    """What `scan` and `stream` make of a folded text, in one go: most chunks are plain words."""
+    for chunk in chunks:
+        plain = _plain(chunk) if len(chunk) <= _LONGEST_KEPT else None
+        if plain is not None:
+            tokens.append(plain)
+        else:
+            words: list[str] = []
+            _scan_chunk(chunk, words, compounds)
+            tokens += stream(words)
+
+
+@lru_cache(maxsize=16_384)
+def _plain(chunk: str) -> str | None:
+    """The token of a chunk that is one plain word, in the punctuation of its sentence."""
+    bare = chunk.rstrip(_CLOSING)
+    return stem(bare) if bare.isascii() and bare.isalnum() else None
 
 
 def _begins(text: str, start: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -21,6 +21,7 @@ from deermem.model.fact import Fact
 from deermem.model.scope import DEFAULT_AGENT, Scope, normalize_agent
 from deermem.model.values import JsonObject, JsonValue
 
+NEWEST: Final = 2
 _VERSION = re.compile(r"(\d{1,6})(?:\.\d{1,6}){0,3}")
 _FACTS_KEY: Final = b'"facts"'
 _UNQUOTED = re.compile(rb"\bfacts'?\s*:")
@@ -66,7 +67,7 @@ def needs_migration(files: UserFiles, place: UserPlace, *, only_agent: str | Non
 
     Cheap for a store that is current: it reads memory.json, lists `agents/`, and looks once into each agent's folder. A
     document that isn't valid JSON raises Corruption where it seems to hold facts; else it counts as current, so that
-    the fact files stay readable. Raises MigrationError for a version newer than 2.
+    the fact files stay readable. Raises MigrationError for a version that is not known.
     """
     paths = [place.manifest_name, *(agent_document(agent) for agent in legacy_agents(files, only_agent))]
     if any(_is_due(files, place, path) for path in paths):
@@ -86,6 +87,12 @@ def waiting_facts(files: UserFiles, place: UserPlace) -> dict[str, int]:
         if count := _count_facts(files, place, path):
             found[agent] = found.get(agent, 0) + count
     return found
+
+
+def waiting_agents(files: UserFiles, place: UserPlace) -> set[str]:
+    """The agents that a migration would give facts of old documents, or of the previous default bucket."""
+    found = set(waiting_facts(files, place))
+    return found | {DEFAULT_AGENT} if old_default_facts(files, _ANY_TIME) else found
 
 
 def _count_facts(files: UserFiles, place: UserPlace, path: str) -> int:
@@ -110,6 +117,22 @@ def load_global(files: UserFiles, place: UserPlace) -> LegacyDocument | None:
 def load_agent(files: UserFiles, place: UserPlace, agent: str) -> LegacyDocument | None:
     """An agent's own legacy document, None where there is none; a host's file of another shape is not ours."""
     return _load_legacy(files, place, agent_document(agent))
+
+
+def listed_facts(document: LegacyDocument, shown: str) -> Sequence[JsonValue]:
+    """The list of facts in a document, () where it has none or a map of paths; raises MigrationError."""
+    items = document.doc.get("facts")
+    if items is None or isinstance(items, Mapping):
+        return ()
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        raise MigrationError(f"{shown}: facts is {items!r:.60}", hint="give a list of facts")
+    return items
+
+
+def mapped_facts(document: LegacyDocument) -> Mapping[str, JsonValue]:
+    """The map of paths in a document, id → entry; empty where it has none."""
+    entries = document.doc.get("facts")
+    return entries if isinstance(entries, Mapping) else {}
 
 
 def agent_document(agent: str) -> str:
@@ -263,7 +286,7 @@ def _load_legacy(files: UserFiles, place: UserPlace, path: str) -> LegacyDocumen
     doc = parse_json(data, place.shown(path))
     if path != place.manifest_name and not any(key in doc for key in _DOCUMENT_KEYS):
         return None
-    legacy = _major(doc.get("version"), place.shown(path)) < 2 or "facts" in doc
+    legacy = _major(doc.get("version"), place.shown(path)) < NEWEST or "facts" in doc
     return LegacyDocument(path, data, doc) if legacy else None
 
 
@@ -272,9 +295,12 @@ def _major(version: JsonValue, shown: str) -> int:
         return 1
     text = str(version) if isinstance(version, (str, int, float)) and not isinstance(version, bool) else ""
     match = _VERSION.fullmatch(text)
-    if match is None or int(match[1]) > 2:
+    if match is None:
+        raise MigrationError(f"{shown} has version {version!r:.40}, which is none", hint='write "1.0" or "2.0" there')
+    if int(match[1]) > NEWEST:
         raise MigrationError(
-            f"{shown} has version {version!r:.40}, which is not known here", hint="use a newer deermem"
+            f"{shown} has version {version!r:.40}, newer than the {NEWEST}.x that this deermem knows",
+            hint="it was left as it is; upgrade deermem",
         )
     return int(match[1])
 

@@ -18,6 +18,7 @@ from deermem.model.scope import Scope, safe_user_id
 from deermem.model.summaries import SECTIONS, Section, Summaries
 
 _HASHED_FOLDER = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
+_COUNTS_AND_OWNERS: Final = ("revision", "updatedAt", "user_id", "agent_name")
 _FILE_NAMES: Final[Mapping[str, str]] = {attribute: key for key, attribute in SECTIONS.items()}
 
 
@@ -28,12 +29,12 @@ class Bucket:
         self.place = place
         self.agent = agent
         self.changes: list[FileChange] = []
-        self._known: dict[str, tuple[Fact | None, str]] = {}
+        self._known: dict[str, tuple[Fact | None, str, bytes]] = {}
         self._taken: set[str] = set()
         self._paths: set[str] = set()
         for item in stored:
             fact_id = item.fact.id if item.fact else item.path.rpartition("/")[2].removesuffix(".md")
-            self._known.setdefault(fact_id.lower(), (item.fact, item.path))
+            self._known.setdefault(fact_id.lower(), (item.fact, item.path, item.data))
             self._paths.add(item.path)
 
     @property
@@ -49,12 +50,18 @@ class Bucket:
         """Takes a fact in, stamped with this bucket; one that is there with the same content stays as it is.
 
         `base` is the file that it was read from, whose own keys and comments are kept. Raises MigrationError where
-        the id stands for another content already.
+        the id stands for another content already; with `base`, which goes without a backup, for anything less too.
         """
         key = fact.id.lower()
         known = self._known.get(key)
         if known is not None:
-            self._check_same(fact, origin, known)
+            self._check_same(fact, origin, known[:2])
+            if base is not None and (lost := lost_with(fact, base, known[0], known[2])):
+                raise MigrationError(
+                    f"migration conflict: fact {fact.id!r} of {self.place.shown(origin)} lies in "
+                    f"{self.place.shown(known[1])} already and differs in {', '.join(lost)}; both were kept",
+                    hint="make the two equal, or remove one of them",
+                )
         else:
             stamped = fact if fact.agent_name == self.agent else replace(fact, agent_name=self.agent)
             path = fact_path(self.agent, fact.id)
@@ -64,8 +71,9 @@ class Bucket:
                     f"{self.place.shown(origin)}, holds a fact of another id; both were kept",
                     hint="move that file away, or make its name and its id equal",
                 )
-            self.changes.append(FileChange(path, None, self._encoded(stamped, origin, base)))
-            self._known[key] = (stamped, origin)
+            data = self._encoded(stamped, origin, base)
+            self.changes.append(FileChange(path, None, data))
+            self._known[key] = (stamped, origin, data)
         self._taken.add(key)
 
     def _encoded(self, fact: Fact, origin: str, base: bytes | None) -> bytes:
@@ -92,6 +100,24 @@ class Bucket:
         raise MigrationError(
             f"migration conflict: {message}; both were kept", hint="give one of them another id, or remove one"
         )
+
+
+def lost_with(fact: Fact, data: bytes, other: Fact | None, other_data: bytes) -> list[str]:
+    """What would be gone with a fact's file, beside another one of the same content: keys, "title", "comments".
+
+    Counts of changes and owners are left out: they say nothing of the fact itself.
+    """
+    from deermem.format.emit import entries
+    from deermem.format.rewrite import arranged_as
+
+    if other is None or data == other_data:
+        return []
+    said, kept = entries(fact), entries(other)
+    lost = [key for key, lines in said.items() if key not in _COUNTS_AND_OWNERS and kept.get(key) != lines]
+    if fact.title != other.title:
+        lost.append("title")
+    comments, there = ("".join(arranged_as(text, {}).values()).splitlines() for text in (data, other_data))
+    return [*lost, "comments"] if set(comments).difference(there) else lost
 
 
 def owner_of(place: UserPlace, named: Iterable[str | None]) -> str | None:

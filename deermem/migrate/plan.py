@@ -10,12 +10,13 @@ from datetime import datetime
 from itertools import chain
 from typing import Literal
 
-from deermem.errors import BackupMismatch, InvalidInput, MigrationError
+from deermem.errors import BackupMismatch, MigrationError
 from deermem.format.document import parse_facts
 from deermem.migrate import default_bucket, legacy, merge
-from deermem.migrate.legacy import LegacyDocument, StoredFact, UserFiles
+from deermem.migrate.legacy import LegacyDocument, StoredFact, UserFiles, listed_facts, mapped_facts
 from deermem.migrate.manifests import current_manifest, legacy_manifest, migrated_manifest, sections_of
 from deermem.migrate.place import UserPlace
+from deermem.migrate.refused import refuse
 from deermem.model.changes import FileChange
 from deermem.model.fact import Fact
 from deermem.model.scope import DEFAULT_AGENT
@@ -127,6 +128,7 @@ class _Planner:
         self._sources = sources
         self._shared_wins = shared_wins
         self._buckets: dict[str, merge.Bucket] = {}
+        self._refused: dict[str, list[str]] = {}
 
     def plan(self) -> UserPlan:
         sources = self._sources
@@ -156,27 +158,26 @@ class _Planner:
         return self._buckets[agent]
 
     def _facts(self, document: LegacyDocument) -> tuple[Fact, ...]:
-        items = document.doc.get("facts")
-        if items is None or isinstance(items, Mapping):
-            return ()
-        if isinstance(items, str) or not isinstance(items, Sequence):
-            raise MigrationError(
-                f"{self._place.shown(document.path)}: facts is {items!r:.60}", hint="give a list of facts"
-            )
-        try:
-            return parse_facts(items, now=self._now, new_id=derived_id, strict=False)
-        except InvalidInput as error:
-            raise MigrationError(f"{self._place.shown(document.path)}: {error}") from error
+        items = listed_facts(document, self._place.shown(document.path))
+        refused = self._refused.setdefault(document.path, [])
+        return parse_facts(items, now=self._now, new_id=derived_id, strict=False, refused=refused)
 
     def _take(self, document: LegacyDocument, agent: str, facts: Sequence[Fact], owner: str | None) -> None:
-        bucket = self._bucket(agent)
+        bucket, where = self._bucket(agent), self._place.shown(document.path)
+        stops: list[MigrationError] = []
         for fact in facts:
-            merge.check_owner(fact, owner, self._place.shown(document.path))
-            bucket.add(replace(fact, user_id=owner, agent_name=agent), document.path)
-        entries = document.doc.get("facts")
-        for fact_id, entry in entries.items() if isinstance(entries, Mapping) else ():
-            stored = legacy.mapped_fact(self._files, self._place.shown(document.path), fact_id, entry)
-            self._bucket(stored.path.split("/")[1]).note(fact_id)
+            try:
+                merge.check_owner(fact, owner, where)
+                bucket.add(replace(fact, user_id=owner, agent_name=agent), document.path)
+            except MigrationError as error:
+                stops.append(error)
+        for fact_id, entry in mapped_facts(document).items():
+            try:
+                stored = legacy.mapped_fact(self._files, where, fact_id, entry)
+                self._bucket(stored.path.split("/")[1]).note(fact_id)
+            except MigrationError as error:
+                stops.append(error)
+        refuse(where, self._refused[document.path], stops)
 
     def _named_users(self, parsed: Mapping[str, Sequence[Fact]]) -> Iterator[str | None]:
         """Whoever the old facts name, then whoever the fact files name, read only as far as they are asked for."""

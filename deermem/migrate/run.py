@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -9,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from deermem.clock import Clock
-from deermem.errors import MigrationError
-from deermem.migrate.place import LEAD_AGENT, UserPlace
+from deermem.errors import DeerMemError, MigrationError, StoreUnavailable
+from deermem.migrate.place import LEAD_AGENT, LEGACY_NAME, UserPlace
 from deermem.model.scope import DEFAULT_AGENT
 from deermem.store.files import Files
 from deermem.store.layout import UserPaths
@@ -33,21 +34,42 @@ class FolderFiles:
         self._files = files
         self._without = without
         self._folder = str(paths.folder)
+        self._linked: dict[str, bool] = {"": False}
 
     def read(self, path: str) -> bytes | None:
-        """The file's content, None where there is none; links are none."""
-        return None if path == self._without else self._files.read(os.path.join(self._folder, path))
+        """The file's content, None where there is none; links, and whatever lies behind one, are none."""
+        if path == self._without or self._is_linked(os.path.dirname(path)):
+            return None
+        return self._files.read(os.path.join(self._folder, path))
 
     def listdir(self, path: str) -> list[tuple[str, bool]]:
-        """(name, is a folder) of each entry; [] where the folder is absent or a link."""
-        folder = os.path.join(self._folder, path)
-        if os.path.islink(folder):
+        """(name, is a folder) of each entry; [] where the folder is absent, a link, or behind one."""
+        if self._is_linked(path):
             return []
         try:
-            with os.scandir(folder) as entries:
+            with os.scandir(os.path.join(self._folder, path)) as entries:
                 return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
         except (FileNotFoundError, NotADirectoryError):
             return []
+
+    def _is_linked(self, folder: str) -> bool:
+        """Whether this folder or one above it is a link: no reader looks behind it, so facts there are nobody's."""
+        found = self._linked.get(folder)
+        if found is None:
+            above = self._is_linked(os.path.dirname(folder))
+            found = self._linked.setdefault(folder, above or os.path.islink(os.path.join(self._folder, folder)))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a plan. `backups` are the paths of the copies.
+
+    `waits` says why the commit, which counts, is not in its place yet; "" where it is.
+    """
+
+    backups: tuple[str, ...] = ()
+    waits: str = ""
 
 
 @dataclass(slots=True)
@@ -115,30 +137,60 @@ class MigrationStep:
         with in_words(self.paths):
             return waiting_facts(FolderFiles(self.files, self.paths), self.place)
 
+    def agents(self) -> list[str]:
+        """The agents with a folder, and those whose facts wait in old documents, in name order."""
+        from deermem.migrate.legacy import waiting_agents
+
+        found = set(self.paths.agents())
+        if not self._is_plainly_current(self._mark(None)):
+            # What may not be read is said by whoever asks for the facts.
+            with in_words(self.paths), contextlib.suppress(PermissionError):
+                found |= waiting_agents(FolderFiles(self.files, self.paths), self.place)
+        return sorted(found)
+
     def run(self, held: HeldLock, agent: str | None, *, shared_wins: bool = False) -> None:
         """Migrates; raises MigrationError, Corruption or StoreUnavailable with the sources untouched."""
-        self.execute(held, self.plan(agent, shared_wins=shared_wins))
+        from deermem.migrate.writable import refusals
 
-    def execute(self, held: HeldLock, plan: UserPlan) -> list[str]:
-        """Backups first, then one commit; returns the backups' paths."""
-        from deermem.migrate.backup import make_backups
+        plan = self.plan(agent, shared_wins=shared_wins)
+        with in_words(self.paths):
+            reasons = refusals(self.paths, plan) if plan.outcome == "migrate" else ()
+        if reasons:
+            raise StoreUnavailable(" | ".join(reasons))
+        self.execute(held, plan)
+
+    def execute(self, held: HeldLock, plan: UserPlan) -> Done:
+        """Backups first, then one commit; where that did not happen, this run's backups go again."""
+        from deermem.migrate.backup import Backups
         from deermem.store.transaction import ManifestChange, PathTaken, Transaction
 
         if plan.outcome == "current" or plan.manifest_after is None:
-            return []
-        transaction = Transaction(self.files, held)
-        with in_words(self.paths):
-            transaction.prepare_journal()
-            made = make_backups(self.files, self.paths, plan.backups)
+            return Done()
+        backups = Backups(self.files, self.paths, plan.backups)
+
+        def back_up(flush: bool) -> None:
+            backups.make()
+            # Those of somebody who was killed before their flush, too: they are compared already, and not made again.
+            for folder in _places(plan) if flush else ():
+                self.files.flush_folder(os.path.join(self.paths.folder, folder))
+
         change = ManifestChange(plan.manifest_before, plan.manifest_after, _revision(plan), summaries=True)
         try:
-            transaction.commit(plan.changes, change)
+            Transaction(self.files, held).commit(plan.changes, change, back_up)
         except PathTaken as taken:
+            backups.take_back()
             raise MigrationError(f"{taken.path} is being edited right now", hint="try again") from taken
+        except DeerMemError as error:
+            if not isinstance(error, StoreUnavailable) or not error.outcome_unknown:
+                backups.take_back()
+            raise
+        self.current.clear()
+        if held.unfinished:
+            waits = f"the migration is sealed and not in its place yet: {held.unfinished}"
+            return Done(tuple(backups.places), f"{waits}; mend that, then run the same again to finish it")
         for folder in plan.remove_dirs:
             self.files.rmdir(os.path.join(self.paths.folder, folder))
-        self.current.clear()
-        return made
+        return Done(tuple(backups.places))
 
     def settled(self, agent: str | None) -> None:
         """memory.json was just written by this engine, under the lock: the next look need not read it again."""
@@ -150,7 +202,10 @@ class MigrationStep:
         if any(stamp is not None for stamp in looked_at[2:]):
             return False
         try:
-            document = json.loads(self.files.read(str(self.paths.manifest)) or b'{"version": "2.0"}')
+            data = self.files.read(str(self.paths.manifest)) or b'{"version": "2.0"}'
+            if b'"facts"' in data:
+                return False
+            document = json.loads(data)
         except (OSError, ValueError, RecursionError):
             return False
         return isinstance(document, dict) and document.get("version") == "2.0" and "facts" not in document
@@ -163,6 +218,12 @@ class MigrationStep:
         statuses = [self.files.stat(str(path)) for path in watched]
         stamps = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) if s else None for s in statuses]
         return (tuple(agents), *stamps)
+
+
+def _places(plan: UserPlan) -> list[str]:
+    """The folders of the documents that a plan takes away, and so of their backups; the user's own is ""."""
+    removed = (change.path for change in plan.changes if change.after is None)
+    return sorted({"", *(os.path.dirname(path) for path in removed if os.path.basename(path) == LEGACY_NAME)})
 
 
 def _revision(plan: UserPlan) -> int:

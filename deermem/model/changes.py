@@ -48,10 +48,15 @@ class Amend:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove this fact, provided that what stands there now is what was `expected`."""
+    """Remove this fact, provided that what stands there now is what was `expected`.
+
+    `replaced_by` is the id of an upsert of the same set that takes its place: where the cap has no room for that one,
+    the fact stays.
+    """
 
     id: str
     expected: Expected = None
+    replaced_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -105,15 +110,21 @@ def _check_ids(upserts: tuple[Upsert | Amend, ...], deletes: tuple[Delete, ...])
         if check_id(fact_id).lower() in seen:
             raise InvalidInput(f"the change set names fact {fact_id!r} twice", hint="merge the two changes")
         seen.add(fact_id.lower())
+    for item in deletes:
+        if item.replaced_by is not None and item.replaced_by not in put:
+            raise InvalidInput(
+                f"fact {item.id!r} is replaced by {item.replaced_by!r:.60}, which the change set doesn't store",
+                hint="name an upsert of the same set",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """A change that is on disk.
 
-    `revision` is the new shared one; `facts` are the upserted facts as stored, in the order given; `evicted`
-    are ids that the capacity policy removed; `conflict_copies` are paths below the user's folder where a text
-    lies whose place a person took in the same instant.
+    `revision` is the new shared one; `facts` are the upserted facts as stored, in the order given; `evicted` are ids
+    that the cap removed or, of new facts, did not let in; `conflict_copies` are paths below the user's folder where a
+    text lies whose place a person took in the same instant.
     """
 
     revision: int

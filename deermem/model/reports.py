@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
+
+from deermem.model.evictions import CONFIDENCE
 
 Severity = Literal["error", "warning", "info"]
 UserOutcome = Literal["migrated", "planned", "current", "failed"]
+RestoreOutcome = Literal["restored", "planned", "current", "failed"]
+WaitingState = Literal["waiting", "urgent", "running", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +61,27 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketStats:
-    """One agent bucket of one user."""
+    """One agent bucket of one user, and what the settings at hand make of it.
+
+    `facts` are all that can be read, of which `stale` are past their review window and `expired` wait for the next
+    write to delete them. `max_facts` is the cap (0: none), kept by `policy`; `evictions` counts the decisions of the
+    cap that the audit has, the last one at `evicted_at`. `bytes` are those of the fact files. `waiting` conversations
+    are not extracted yet, `set_aside` ones are not tried any more.
+    """
 
     user_id: str | None
     agent: str
     facts: int
     unreadable: int
     bytes: int
+    max_facts: int = 0
+    policy: str = CONFIDENCE
+    stale: int = 0
+    expired: int = 0
+    evictions: int = 0
+    evicted_at: datetime | None = None
+    waiting: int = 0
+    set_aside: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +103,30 @@ class Stats:
         """All fact files that are not served, and all facts of old documents that can't be migrated."""
         return sum(bucket.unreadable for bucket in self.buckets)
 
+    @property
+    def waiting(self) -> int:
+        """All conversations that are not extracted yet."""
+        return sum(bucket.waiting for bucket in self.buckets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One conversation that is not extracted yet.
+
+    `since` is when its first turn was captured, `due` when it is extracted next, `attempts` how often that failed.
+    `state` "failed": it was set aside after the last of them. `turns` counts what was said; the words stay in the file.
+    """
+
+    user_id: str | None
+    agent: str
+    thread_id: str
+    state: WaitingState
+    since: datetime
+    due: datetime
+    attempts: int
+    turns: int
+    path: str
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexReport:
@@ -96,10 +139,25 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was proved from the files of one user, backup by backup.
+
+    `facts` and `summaries` of version 1 stand in version 2 as they were; `changed` names, one line each, those that
+    somebody changed or deleted since. `backups` counts the copies that there were to hold against.
+    """
+
+    facts: int = 0
+    summaries: int = 0
+    changed: tuple[str, ...] = ()
+    backups: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserMigration:
     """One user's result.
 
-    `problems` says why a user stops, `steps` what a dry run would do, one line each; `backups` are absolute paths.
+    `problems` says why a user stops, and what `verify` found missing; `steps` what a dry run would do, one line each;
+    `backups` are absolute paths. `verified` is None where nothing was asked or nothing could be looked at.
     """
 
     user: str
@@ -108,14 +166,32 @@ class UserMigration:
     backups: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
+    verified: Verification | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRestore:
+    """What became of one user who was to go back to version 1.
+
+    `facts` counts the fact files that went, `documents` are the absolute paths of the documents that came back;
+    `problems` says what would be lost, or what else stops it, one line each, `steps` what a dry run would do.
+    """
+
+    user: str
+    outcome: RestoreOutcome
+    facts: int = 0
+    documents: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationReport:
-    """All users' results, in the order they were taken."""
+    """All users' results, in the order they were taken; `interrupted` where it was stopped before the last one."""
 
     users: tuple[UserMigration, ...] = field(default=())
     dry_run: bool = False
+    interrupted: bool = False
 
     def count(self, outcome: UserOutcome) -> int:
         """How many users ended so."""

@@ -82,14 +82,12 @@ class Scope:
         return self._owns_user(user_id) and self._owns_agent(agent_name)
 
     def _owns_user(self, user_id: str | None) -> bool:
-        if user_id is None:
+        if user_id is None or user_id == self.user_id:
             return True
         if self.user_id is None:
             return False
-        if user_id in (self.user_id, self.user_folder):
-            return True
         try:
-            return safe_user_id(user_id) == self.user_folder
+            return user_id == self.user_folder or safe_user_id(user_id) == self.user_folder
         except InvalidInput:
             return False
 

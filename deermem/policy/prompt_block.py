@@ -1,22 +1,23 @@
 """Memory as text for a prompt: the summaries, then the facts, within a token budget.
 
-The same memory gives the same bytes, whatever the order it arrives in, so that a provider's prompt cache holds.
+The same memory, counted alike, gives the same bytes, whatever the order it arrives in, so that a provider's prompt
+cache holds.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Final
 
-from deermem.model.fact import DEFAULT_CATEGORY, DEFAULT_CONFIDENCE, Fact
+from deermem.model.context_block import SummariesShown
+from deermem.model.fact import Fact
 from deermem.model.summaries import Summaries
-from deermem.policy.tokens_estimate import QUARTERS, estimate_tokens, quarter_tokens
-from deermem.policy.visible_text import cut, escape, one_line
+from deermem.policy.prompt_lines import Line, cut_first, fill, ranked, word
+from deermem.policy.tokens_estimate import ESTIMATE, Count, Measure, estimate_tokens
+from deermem.policy.visible_text import escape, one_line, shorten
 
-__all__ = ["Budget", "estimate_tokens", "render"]
+__all__ = ["Budget", "Composed", "Line", "compose", "estimate_tokens", "render"]
 
 _CONTEXT: Final = (
     ("User Context:", {"Work": "work_context", "Personal": "personal_context", "Current Focus": "top_of_mind"}),
@@ -25,18 +26,17 @@ _CONTEXT: Final = (
 _FACTS: Final = "Facts:"
 _GAP: Final = "\n\n"
 _CLIPPED: Final = "..."
-_CUT: Final = "…"
-_LABEL_MARKS: Final = str.maketrans("[]|", "()/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What the block may cost, in tokens as `estimate_tokens` counts them; 0 or less is nothing.
+    """What the block may cost, in tokens; 0 or less is nothing.
 
     Facts of `guaranteed_categories` come first, as many as fit into `guaranteed_tokens`; where that is more than
     `max_tokens`, the ceiling rises for them alone. No category, or 0 tokens: no fact is preferred.
     `include_facts` False is for a model that has memory tools: it gets the summaries only.
-    Raises TypeError for `guaranteed_categories` as a bare string, which would be read letter by letter.
+    Raises TypeError for `guaranteed_categories` as a bare string, which would be read letter by letter, and for
+    a category that is no string.
     """
 
     max_tokens: int = 2_000
@@ -47,25 +47,70 @@ class Budget:
     def __post_init__(self) -> None:
         if isinstance(self.guaranteed_categories, str):
             raise TypeError("guaranteed_categories is a string; give a list of category words")
+        if not all(isinstance(name, str) for name in self.guaranteed_categories):
+            raise TypeError(f"guaranteed_categories is {self.guaranteed_categories!r:.60}; give a list of words")
 
 
-def render(facts: Sequence[Fact], summaries: Summaries, *, budget: Budget) -> str:
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """The block, the lines of its facts in the order shown, what became of the summaries, the guaranteed tokens."""
+
+    text: str
+    lines: tuple[Line, ...]
+    summaries: SummariesShown
+    guaranteed_tokens: int
+
+
+def render(facts: Sequence[Fact], summaries: Summaries, *, budget: Budget, count: Count | None = None) -> str:
+    """The text that `compose` makes."""
+    return compose(facts, summaries, budget=budget, count=count).text
+
+
+def compose(facts: Sequence[Fact], summaries: Summaries, *, budget: Budget, count: Count | None = None) -> Composed:
     """The block for a prompt, "" for an empty memory; at most max(max_tokens, guaranteed_tokens) long.
 
-    Facts go by confidence, then the newer, then id; the first that doesn't fit ends the list, so the order is
-    never bent. Were there none, the first is cut, so the list is empty only where there is no fact or no room.
-    Summaries give way: facts may have what these leave, and half of the budget in any case; the tail of the
-    summaries is then clipped with "...". What facts are served (expiry, status, scope) is the caller's matter.
+    `count` None is `estimate_tokens`. Facts go by confidence, then the newer, then id; the first that doesn't fit
+    ends the list, so the order is never bent. Were there none, the first is cut, so the list is empty only where
+    there is no fact or no room. Summaries give way: facts may have what these leave, and half of the budget in any
+    case; the tail of the summaries is then clipped with "...". What facts are served (expiry, scope) is the
+    caller's matter.
     """
-    ceiling = QUARTERS * max(0, budget.max_tokens)
-    context = _context(summaries)
-    lines: list[str] = []
-    if budget.include_facts:
-        taken = quarter_tokens(f"{_joined(context)}{_GAP}") if context else 0
-        lines = _choose(_ranked(facts), max(ceiling - taken, ceiling // 2), budget)
-    block = "\n".join((_FACTS, *lines)) if lines else ""
-    room = ceiling - quarter_tokens(block) - (len(_GAP) if block else 0)
-    return _GAP.join(filter(None, (_clip(context, room), block)))
+    measure = ESTIMATE if count is None else Measure(count)
+    pieces = _context(summaries)
+    order = ranked(facts) if budget.include_facts else []
+    slack = 0
+    while True:
+        found, ceiling = _attempt(order, pieces, budget, measure, slack)
+        over = measure.cost(found.text) - ceiling
+        if over <= 0 or not found.text:
+            return found
+        # A tokenizer may count more for the whole than for its lines; twice as much each time ends soon.
+        slack += max(over, slack)
+
+
+def _attempt(
+    order: Sequence[Fact], pieces: Sequence[tuple[str, str]], budget: Budget, measure: Measure, slack: int
+) -> tuple[Composed, int]:
+    """A block and what it may cost: its lines fit, each counted by itself, with `slack` left free."""
+    ceiling = measure.unit * max(0, budget.max_tokens)
+    own = measure.unit * budget.guaranteed_tokens
+    names = {word(name) for name in budget.guaranteed_categories} - {""} if own > 0 else set()
+    total = ceiling - slack
+    lines: list[Line] = []
+    if order:
+        taken = measure.within(f"{_joined(pieces)}{_GAP}", total) if pieces else 0
+        lines = _choose(order, names, (own - slack, max(total - taken, total // 2)), measure)
+    block = "\n".join((_FACTS, *(line.text for line in lines))) if lines else ""
+    used = measure.cost(_GAP) + _header(measure) + sum(line.cost for line in lines) if lines else 0
+    context = _clip(pieces, total - used, measure)
+    spent = sum(line.cost for line in lines if line.guaranteed)
+    shown: SummariesShown = "none" if not context else "whole" if context == _joined(pieces) else "clipped"
+    composed = Composed(_GAP.join(filter(None, (context, block))), tuple(lines), shown, measure.tokens(spent))
+    raised = bool(lines) and not context and all(line.guaranteed for line in lines)
+    return composed, max(ceiling, own) if raised else ceiling
+
+
+# --- the summaries
 
 
 def _context(summaries: Summaries) -> list[tuple[str, str]]:
@@ -84,92 +129,36 @@ def _joined(pieces: Iterable[tuple[str, str]]) -> str:
     return "".join(f"{title}{escape(text)}" for title, text in pieces)
 
 
-def _clip(pieces: Sequence[tuple[str, str]], room: int) -> str:
+def _clip(pieces: Sequence[tuple[str, str]], room: int, measure: Measure) -> str:
     whole = _joined(pieces)
-    if quarter_tokens(whole) <= room:
+    if measure.within(whole, room) <= room:
         return whole
     kept = ""
     for title, text in pieces:
         line = f"{title}{escape(text)}"
-        cost = quarter_tokens(line)
-        if cost > room - len(_CLIPPED):
-            shortened = cut(text, min(room, cost - 1) - quarter_tokens(title), _CLIPPED)
+        cost = measure.within(line, room)
+        if cost > room - measure.cost(_CLIPPED):
+            shortened = shorten(text, min(room, cost - 1) - measure.cost(title), _CLIPPED, measure.cost)
             return f"{kept}{title}{shortened}" if shortened else f"{kept}{_CLIPPED}" if kept else ""
         kept += line
         room -= cost
     return kept
 
 
-def _ranked(facts: Iterable[Fact]) -> list[Fact]:
-    # Ids may repeat where a caller joins two buckets: without the texts the order would then be the input's.
-    ranked = sorted(facts, key=lambda fact: (fact.id, fact.content, fact.category, fact.source_error or ""))
-    ranked.sort(key=attrgetter("created_at"), reverse=True)
-    ranked.sort(key=_confidence, reverse=True)
-    return ranked
+# --- the facts
 
 
-def _choose(ranked: Sequence[Fact], room: int, budget: Budget) -> list[str]:
-    room -= len(_FACTS)
-    own = QUARTERS * budget.guaranteed_tokens - len(_FACTS)
-    names = {_word(name) for name in budget.guaranteed_categories} - {""} if own > 0 else set()
-    first = [position for position, fact in enumerate(ranked) if _word(fact.category) in names]
-    lines = _fill(ranked, first, own) or _cut_first(ranked, first, max(own, room))
-    left = room - sum(quarter_tokens(line) + 1 for line in lines.values())
-    lines |= _fill(ranked, (position for position in range(len(ranked)) if position not in lines), left)
-    return list((lines or _cut_first(ranked, range(len(ranked)), room)).values())
+def _choose(order: Sequence[Fact], names: set[str], rooms: tuple[int, int], measure: Measure) -> list[Line]:
+    """The guaranteed facts within their own room, the first of the two, then all others within the second."""
+    own, room = (each - _header(measure) for each in rooms)
+    first = [fact for fact in order if word(fact.category) in names]
+    lines = fill(first, own, measure, guaranteed=True) or cut_first(first, max(own, room), measure, guaranteed=True)
+    left = room - sum(line.cost for line in lines)
+    taken = {id(line.fact) for line in lines}
+    lines += fill((fact for fact in order if id(fact) not in taken), left, measure)
+    return lines or cut_first(order, room, measure)
 
 
-def _fill(ranked: Sequence[Fact], positions: Iterable[int], room: int) -> dict[int, str]:
-    lines: dict[int, str] = {}
-    for position in positions:
-        statement = _statement(ranked[position])
-        line = f"{_label(ranked[position], escape(_category(ranked[position])))}{escape(statement)}"
-        if not statement:
-            continue
-        room -= quarter_tokens(line) + 1
-        if room < 0:
-            break
-        lines[position] = line
-    return lines
-
-
-def _cut_first(ranked: Sequence[Fact], positions: Iterable[int], room: int) -> dict[int, str]:
-    for position in positions:
-        if _statement(ranked[position]):
-            line = _cut_line(ranked[position], room - 1)
-            return {position: line} if line else {}
-    return {}
-
-
-def _cut_line(fact: Fact, room: int) -> str:
-    whole = f"{_label(fact, escape(_category(fact)))}{escape(_statement(fact))}"
-    if quarter_tokens(whole) <= room:
-        return whole
-    category = cut(_category(fact), room // 2, _CUT)
-    label = _label(fact, category)
-    statement = cut(_statement(fact), room - quarter_tokens(label), _CUT)
-    return f"{label}{statement}" if category and statement else ""
-
-
-def _label(fact: Fact, category: str) -> str:
-    return f"- [{category} | {_confidence(fact):.2f}] "
-
-
-def _category(fact: Fact) -> str:
-    # A category that closes the bracket could show a confidence that the fact doesn't have.
-    return one_line(fact.category).translate(_LABEL_MARKS) or DEFAULT_CATEGORY
-
-
-def _statement(fact: Fact) -> str:
-    content = one_line(fact.content)
-    wrong = one_line(fact.source_error or "") if _word(fact.category) == "correction" else ""
-    return f"{content} (avoid: {wrong})" if content and wrong else content
-
-
-def _confidence(fact: Fact) -> float:
-    value = fact.confidence if math.isfinite(fact.confidence) else DEFAULT_CONFIDENCE
-    return min(1.0, max(0.0, value))
-
-
-def _word(category: str) -> str:
-    return category.strip().casefold()
+def _header(measure: Measure) -> int:
+    # Each line is counted with its line break, and the last has none.
+    return measure.cost(f"{_FACTS}\n") - measure.cost("\n")

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Final
 
-from deermem.policy.tokens_estimate import quarter_tokens
+from deermem.policy.tokens_estimate import Count, quarter_tokens
 
 _HIDDEN = re.compile(
     r"[\x00-\x08\x0a-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
@@ -20,14 +20,21 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 _ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _JOINERS: Final = "\u200c\u200d"
 _EMOJI_STYLE: Final = "\ufe0f"
+_STYLES: Final = "\ufe0e\ufe0f"
+_STYLED: Final = "0123456789#*‼⁉ℹ〰〽"
+"""What has a text and an emoji style, though it is no symbol."""
+
+_IDEOGRAPH = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_JOINING_SCRIPTS: Final = (("\u0600", "\u1cff"), ("\ua800", "\uabff"), ("\U00010a00", "\U00011fff"))
+"""Where joiners shape letters: Arabic to Mongolian and the Indic scripts, in both planes."""
 
 
 def one_line(text: str) -> str:
     """The text on one line without characters that hide something. Idempotent.
 
     Line separators of every kind become one blank. Zero-width, bidi, tag and control characters go; a lone
-    surrogate becomes U+FFFD. A joiner stays between two emoji and behind an Arabic or Indic letter, a variation
-    selector behind one character that can have variants: there they change what people see.
+    surrogate becomes U+FFFD. A joiner stays between two emoji and behind an Arabic or Indic letter, one variation
+    selector behind an emoji, an ideograph or a letter that has such variants: there they change what people see.
     """
     folded = " ".join(filter(None, map(str.strip, text.splitlines())))
     return folded if folded.isascii() and folded.isprintable() else _without_hidden(folded).strip()
@@ -38,20 +45,30 @@ def escape(text: str) -> str:
     return text.translate(_ENTITIES) if any(mark in text for mark in "&<>") else text
 
 
-def cut(text: str, room: int, mark: str) -> str:
-    """The text escaped, whole where it fits into `room` quarter tokens, else cut and ended with `mark`.
+def cut(text: str, room: int, mark: str, cost: Count = quarter_tokens) -> str:
+    """The text escaped, whole where it fits into `room` units of `cost`, else as `shorten` leaves it."""
+    if _bounds(text, room, cost)[0] == len(text):
+        return escape(text)
+    return shorten(text, room, mark, cost)
+
+
+def shorten(text: str, room: int, mark: str, cost: Count = quarter_tokens) -> str:
+    """The text escaped, without its end and with `mark` in its place, within `room` units of `cost`.
 
     Cut behind a sentence, else behind a word, else (that would lose more than half) between two characters;
     never inside an entity. "" where not even one character and the mark fit.
     """
-    escaped = escape(text)
-    if quarter_tokens(escaped) <= room:
-        return escaped
-    kept = text[: _boundary(text, _affordable(text, room - quarter_tokens(mark)))].rstrip()
-    shown = f"{escape(kept)} {mark}" if kept.endswith((".", "!", "?")) else ""
-    if not shown or quarter_tokens(shown) > room:
-        shown = f"{escape(kept)}{mark}"
-    return shown if kept else ""
+    end = min(_affordable(text, room - cost(mark), cost), len(text) - 1)
+    while end > 0:
+        kept = text[: _boundary(text, end)].rstrip()
+        shown = f"{escape(kept)} {mark}" if kept.endswith((".", "!", "?")) else f"{escape(kept)}{mark}"
+        if kept and cost(shown) > room:
+            shown = f"{escape(kept)}{mark}"
+        # What parts cost apart may be less than what they cost together, where a tokenizer counts.
+        if cost(shown) <= room:
+            return shown if kept else ""
+        end -= max(1, end // 8)
+    return ""
 
 
 def _without_hidden(text: str) -> str:
@@ -76,12 +93,12 @@ def _visible_part(hidden: str, before: str, after: str) -> str:
     if hidden in _JOINERS:
         return hidden if _may_join(before, after) else ""
     if _SELECTOR.match(hidden):
-        return hidden if _has_variants(before) else ""
+        return hidden if _may_vary(before, hidden) else ""
     return ""
 
 
 def _may_join(before: str, after: str) -> bool:
-    if "\u0600" <= before <= "\u1cff":
+    if any(first <= before <= last for first, last in _JOINING_SCRIPTS):
         return unicodedata.category(before)[0] in "LM"
     return (before == _EMOJI_STYLE or _is_symbol(before)) and _is_symbol(after)
 
@@ -90,18 +107,38 @@ def _is_symbol(character: str) -> bool:
     return character > "\x7f" and unicodedata.category(character) in ("So", "Sk", "Sm")
 
 
-def _has_variants(before: str) -> bool:
-    if before in ("", "\ufffd") or before.isspace() or _HIDDEN.match(before):
-        return False
-    return not (before.isascii() and before.isalpha())
+def _may_vary(before: str, selector: str) -> bool:
+    # Where any of 256 selectors could follow any character, a text could carry a second one, a byte a character.
+    if selector in _STYLES:
+        return before != "" and (before in _STYLED or _is_symbol(before))
+    if selector <= "\u180f":
+        return "\u1820" <= before <= "\u18aa"
+    if _IDEOGRAPH.match(before):
+        return selector <= "\ufe02" or "\U000e0100" <= selector <= "\U000e011f"
+    return selector == "\ufe00" and ("\u1000" <= before <= "\u109f" or _is_symbol(before))
 
 
-def _affordable(text: str, room: int) -> int:
-    for position, character in enumerate(text):
-        room -= quarter_tokens(escape(character))
-        if room < 0:
-            return position
-    return len(text)
+def _affordable(text: str, room: int, cost: Count) -> int:
+    """How many characters fit."""
+    fits, ends = _bounds(text, room, cost)
+    while ends - fits > 1:
+        middle = (fits + ends) // 2
+        if cost(escape(text[:middle])) <= room:
+            fits = middle
+        else:
+            ends = middle
+    return fits
+
+
+def _bounds(text: str, room: int, cost: Count) -> tuple[int, int]:
+    """How many characters fit for sure, and how many do not; both are all of them where all fit.
+
+    It looks twice as far each time, so that the end of a huge text is never counted.
+    """
+    fits, ends = 0, min(64, len(text))
+    while fits < ends and cost(escape(text[:ends])) <= room:
+        fits, ends = ends, min(2 * ends, len(text))
+    return fits, ends
 
 
 def _boundary(text: str, end: int) -> int:

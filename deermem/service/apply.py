@@ -25,11 +25,11 @@ from deermem.model.fact import (
     content_key,
     derive_title,
 )
-from deermem.service.capacity import keep_cap
-from deermem.service.commit import Decision, Write, commit, patched
-from deermem.service.expiry import delete_expired, revived
+from deermem.service.capacity import removal, settle
+from deermem.service.commit import Decision, commit, patched
+from deermem.service.expiry import revived
 from deermem.service.known import Known
-from deermem.service.locate import Found, check_expected, find, find_target, missing, read_path
+from deermem.service.locate import Found, check_expected, find, find_target, missing
 from deermem.service.read import token_of
 from deermem.service.user import ManifestState, UserContext
 from deermem.service.writing import write_fact
@@ -158,8 +158,7 @@ class _Decider:
             write_fact(self.user, self.agent, decision, found, fact)
         for gone in change.deletes:
             self._delete(decision, known, gone)
-        delete_expired(self.user, known, decision, now)
-        keep_cap(self.user, known, decision, added)
+        settle(self.user, known, decision, added)
         return decision
 
     # --- what the decision rests on
@@ -210,12 +209,7 @@ class _Decider:
         check_expected(found, gone.id, gone.expected)
         if found is None:
             raise missing(self.agent, gone.id)
-        decision.writes.append(Write(self.agent, found.path, found.data, None, found.fact.id))
-        # A second file with this id (a sync client's copy) would bring the fact back.
-        for path in known.paths_of(gone.id):
-            twin = read_path(self.user, self.agent, path) if path != found.path else None
-            if isinstance(twin, Found) and twin.fact.id == gone.id:
-                decision.writes.append(Write(self.agent, twin.path, twin.data, None, twin.fact.id))
+        decision.writes += removal(self.user, known, found, gone.replaced_by)
 
 
 def _fact_of(draft: Draft, fact_id: str, now: datetime) -> Fact:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from deermem.clock import Clock
 from deermem.format.markdown import Parsed
-from deermem.index.rows import Row, Stamp
+from deermem.index.rows import Row, Stamp, Stored
 from deermem.model.records import Problem
 from deermem.model.scope import Scope
 from deermem.service.snapshot import Snapshot
@@ -32,7 +32,7 @@ class Bucket:
     `unstored` are the paths whose row the catalogue lacks, `gone` those whose row it still has; `doubtful` are
     rows from the catalogue that this process has not compared with the disk; `broken` may serve their last good
     version; `watch` is set once the kernel tells; `hidden` are folders that can't be listed; `warned` holds the
-    state of each unserved file that the log has named.
+    state of each unserved file that the log has named; `lean` lets facts go once they are stored.
     """
 
     rows: dict[str, Row] = field(default_factory=dict)
@@ -50,6 +50,7 @@ class Bucket:
     hidden: tuple[str, ...] = ()
     has_links: bool = False
     warned: dict[str, bytes] = field(default_factory=dict)
+    lean: bool = False
 
     def warn(self, facts: str) -> None:
         """Names every file that isn't served in the log, once for each state that it is in."""
@@ -60,7 +61,8 @@ class Bucket:
             if row.problem is not None and self.warned.get(row.path) != row.hash:
                 where = f"{facts}/{row.path}" + (f":{row.problem.line}" if row.problem.line else "")
                 hint = f"; {row.problem.hint}" if row.problem.hint else ""
-                _log.warning("%s is not served: %s%s", where, row.problem.message, hint)
+                meanwhile = "; what it said before is, for a minute at most" if row.broken_at is not None else ""
+                _log.warning("%s is not served: %s%s%s", where, row.problem.message, hint, meanwhile)
         self.warned = states
 
 
@@ -88,7 +90,7 @@ def row_of(state: FileState, old: Row | None, scope: Scope, clock: Clock, hints:
     digest = hashlib.sha256(state.data).digest()
     # What a hand-made file leaves unsaid comes from its times, which may differ where its text does not.
     if old is not None and old.hash == digest and (old.kept is None or old.complete or old.stamp[3] == stamp[3]):
-        return replace(old, stamp=stamp, looked_ns=state.looked_ns)
+        return old._replace(stamp=stamp, looked_ns=state.looked_ns)
     parsed, problem = hints.get(digest), None
     if parsed is None:
         parsed, problem = parse(state.data, state.path, scope, modified_ns=state.signature.mtime_ns)
@@ -101,7 +103,7 @@ def row_of(state: FileState, old: Row | None, scope: Scope, clock: Clock, hints:
         stamp,
         state.looked_ns,
         digest,
-        parsed.fact,
+        Stored.of(parsed.fact),
         edited=parsed.edited,
         has_digest=parsed.has_digest,
         complete=parsed.complete,
@@ -115,5 +117,5 @@ def _with_last_good(broken: Row, old: Row | None, now: datetime) -> Row:
     # Broken while nobody looked: a file that has lain so for longer is no save under way.
     if old.broken_at is None and broken.looked_ns - broken.stamp[4] > LAST_GOOD_SECONDS * 1_000_000_000:
         return broken
-    row = replace(broken, kept=old.kept, broken_at=old.broken_at or now)
+    row = broken._replace(kept=old.kept, broken_at=old.broken_at or now)
     return row if is_still_good(row, now) else broken

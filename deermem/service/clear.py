@@ -21,7 +21,7 @@ def clear(user: UserContext, agents: Sequence[str] | None, *, summaries: bool) -
     """
 
     def decide(_: HeldLock, state: ManifestState) -> Decision:
-        decision = Decision(new_epoch=True)
+        decision = Decision(new_epoch=True, cleared=agents)
         for agent in user.paths.agents() if agents is None else agents:
             _remove_all(user, agent, user.view.sweep(agent), decision)
         present = state.manifest.summaries if state.manifest else Summaries()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +16,7 @@ from deermem.format.markdown import Parsed
 from deermem.format.paths import facts_folder
 from deermem.index.catalogue import Currency
 from deermem.model.changes import Commit, FileChange
+from deermem.model.evictions import Eviction
 from deermem.model.fact import Fact
 from deermem.model.summaries import Section, Summaries
 from deermem.service.user import ManifestState, UserContext
@@ -23,18 +24,21 @@ from deermem.store.epoch import renew_epoch
 from deermem.store.folding import refuse_folded
 from deermem.store.lock import HeldLock
 from deermem.store.refusals import in_words
-from deermem.store.sidecars import remove_entries
+from deermem.store.sidecars import USAGE, record_eviction, remove_entries
+from deermem.store.spool import Spool
 from deermem.store.transaction import ManifestChange, PathTaken, Transaction, prepare_user
 
 _log: Final = logging.getLogger("deermem")
 _ATTEMPTS: Final = 3
+_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
     """One fact file of a decision. `path` is below the agent's `facts/`; `after` None removes it.
 
-    `parsed` is what `after` reads back as, where that is known.
+    `parsed` is what `after` reads back as, where that is known. `replaced_by` is the id of the new fact for which
+    this one goes.
     """
 
     agent: str
@@ -43,6 +47,7 @@ class Write:
     after: bytes | None
     fact_id: str
     parsed: Parsed | None = None
+    replaced_by: str | None = None
 
     def change(self) -> FileChange:
         """As the store takes it."""
@@ -54,8 +59,9 @@ class Decision:
     """What a commit will do, and what it will answer.
 
     `facts` are the upserted ones as they will be stored, in the caller's order; `summaries` is what memory.json
-    will say, None for no change; `new_epoch` marks a clear, which whatever was decided before must notice;
-    `living` are ids that another file carries on although one of theirs is removed.
+    will say, None for no change; `new_epoch` marks a clear, which whatever was decided before must notice, and
+    `cleared` the agents that it clears, None for all; `living` are ids that another file carries on although one of
+    theirs is removed; `evictions` is what the cap decided, by agent.
     """
 
     writes: list[Write] = field(default_factory=list)
@@ -63,7 +69,9 @@ class Decision:
     evicted: list[str] = field(default_factory=list)
     summaries: Summaries | None = None
     new_epoch: bool = False
+    cleared: Sequence[str] | None = None
     living: set[str] = field(default_factory=set)
+    evictions: dict[str, Eviction] = field(default_factory=dict)
 
     def gone(self) -> list[Write]:
         """The writes that end a fact."""
@@ -114,10 +122,12 @@ def _attempt(user: UserContext, agent: str | None, decide: Decide) -> Commit:
             with in_words(user.paths):
                 transaction.prepare_journal()
                 renew_epoch(user.files, user.paths)
+                Spool(user.files, user.paths).clear(decision.cleared, user.passed_over)
         conflicts = transaction.commit([write.change() for write in decision.writes], change)
         user.migration.settled(agent)
         after = user.files.stat(str(user.paths.manifest))
         _clean_sidecars(user, decision)
+        _record_evictions(user, decision)
     _tell_index(user, state, decision, change, after)
     return Commit(
         revision=change.revision,
@@ -151,15 +161,32 @@ def patched(state: ManifestState, patch: Mapping[str, str], now: str) -> Summari
 
 
 def _clean_sidecars(user: UserContext, decision: Decision) -> None:
-    """A deleted fact leaves nothing in the usage and audit files; they are ours alone, and derived."""
-    gone: dict[str, set[str]] = {}
+    """A deleted fact leaves nothing in the usage and audit files; they are ours alone, and derived.
+
+    One that the cap evicts stays in the audit: that it went, and what the other policy would have done, is its point.
+    """
+    gone: dict[tuple[str, str], set[str]] = {}
     for write in decision.gone():
-        gone.setdefault(write.agent, set()).add(write.fact_id)
-    for agent, ids in gone.items():
+        only = USAGE if write.fact_id in decision.evicted else ""
+        gone.setdefault((write.agent, only), set()).add(write.fact_id)
+    for (agent, only), ids in gone.items():
         try:
-            remove_entries(user.files, user.paths, agent, ids)
+            remove_entries(user.files, user.paths, agent, ids, only=only)
         except OSError as error:
             _log.warning("the sidecars of agent %s still name deleted facts: %s", agent, error)
+
+
+def _record_evictions(user: UserContext, decision: Decision) -> None:
+    """What the cap decided, once it is done; ours alone, and derived: it never fails the commit that stands."""
+    for agent, eviction in decision.evictions.items():
+        named = ", ".join(eviction.victims[:_NAMED])
+        more = f" and {len(eviction.victims) - _NAMED} more" if len(eviction.victims) > _NAMED else ""
+        # A caller of `add` gets the new fact alone.
+        _log.info("agent %s: evicted %s%s to keep the cap of %d", agent, named, more, eviction.max_facts)
+        try:
+            record_eviction(user.files, user.paths, agent, eviction, max_entries=user.rules.audit_entries)
+        except OSError as error:
+            _log.warning("the audit of agent %s lacks an eviction: %s", agent, error)
 
 
 def _tell_index(

@@ -13,7 +13,7 @@ from deermem.model.changes import ABSENT, Commit, Expected
 from deermem.model.fact import Draft, Fact, Source
 from deermem.model.reports import FactText
 from deermem.service.apply import checked_draft
-from deermem.service.capacity import keep_cap
+from deermem.service.capacity import settle
 from deermem.service.commit import Decision, Write, commit
 from deermem.service.known import Known
 from deermem.service.locate import Found, canonical, check_expected, find, find_target, missing
@@ -41,7 +41,7 @@ def write_text(user: UserContext, agent: str, fact_id: str, data: bytes, expecte
     expected one any more.
     """
 
-    def decide(_: HeldLock, __: ManifestState) -> Decision:
+    def decide(_: HeldLock, state: ManifestState) -> Decision:
         found = find(user, agent, fact_id)
         check_expected(found, fact_id, expected)
         if found is None:
@@ -51,7 +51,9 @@ def write_text(user: UserContext, agent: str, fact_id: str, data: bytes, expecte
         fact = _edited(user, agent, found, data)
         after = markdown.encode(fact, base=data)
         write = Write(agent, found.path, found.data, after, fact.id)
-        return Decision([write], [stored(after, fact.id, fact.updated_at)])
+        decision = Decision([write], [stored(after, fact.id, fact.updated_at)])
+        settle(user, Known(user, agent, state), decision, [])
+        return decision
 
     return commit(user, agent, decide, creates=False).facts[0]
 
@@ -109,7 +111,7 @@ def add_text(user: UserContext, agent: str, data: bytes) -> Commit:
         after = markdown.encode(fact, base=data)
         write = Write(agent, canonical(agent, fact.id), None, after, fact.id)
         decision = Decision([write], [stored(after, fact.id, fact.updated_at)])
-        keep_cap(user, known, decision, [fact])
+        settle(user, known, decision, [fact])
         return decision
 
     return commit(user, agent, decide)

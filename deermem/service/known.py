@@ -21,23 +21,29 @@ T = TypeVar("T")
 
 
 class Known:
-    """The other facts of one bucket, under the lock."""
+    """The other facts of one bucket, under the lock; without it, they are those that a reader has `seen`."""
 
-    def __init__(self, user: UserContext, agent: str, state: ManifestState) -> None:
+    def __init__(self, user: UserContext, agent: str, state: ManifestState, *, seen: Snapshot | None = None) -> None:
         self._user = user
         self._folder = str(user.paths.folder)
         self.agent = agent
-        self._state = state
-        self._snapshot: Snapshot | None = None
-        self._identity: str | None = None
+        self.state = state
+        self._snapshot = seen
+        # What isn't asked under the lock may be answered from a later commit.
+        self._identity: str | None = None if seen is None else ""
         self._ids: set[str] | None = None
+        self._contents: dict[bytes, list[str]] | None = None
 
     def same_content(self, content: str) -> Fact | None:
         """The fact that says this already."""
         key = content_key(content)
-        paths = self._ask(lambda catalogue: catalogue.by_content(self.agent, key))
+        if self._contents is not None:
+            paths: list[str] | None = self._contents.get(key, [])
+        else:
+            paths = self._ask(lambda catalogue: catalogue.by_content(self.agent, key))
         if paths is None:
-            paths = [row.path for row in self._swept().all_rows() if row.fact and content_key(row.fact.content) == key]
+            self._contents = self._swept_contents()
+            paths = self._contents.get(key, [])
         for path in sorted(paths):
             found = read_path(self._user, self.agent, path)
             if not isinstance(found, Found) or found.fact.expired_by(self._user.clock()):
@@ -47,8 +53,11 @@ class Known:
         return None
 
     def expect_many(self) -> None:
-        """Asks once for all ids, where `may_have` is about to be asked for many."""
+        """Asks once for all ids and contents, where each of many facts is about to be looked for."""
         self._ids = self._ask(lambda catalogue: catalogue.ids(self.agent))
+        self._contents = self._ask(lambda catalogue: catalogue.contents(self.agent))
+        if self._contents is None:
+            self._contents = self._swept_contents()
 
     def may_have(self, fact_id: str) -> bool:
         """Whether any file may carry this id; false spares a look at the disk for each new fact of an import."""
@@ -83,6 +92,10 @@ class Known:
         ]
         return sorted(ranked, key=lambda item: (item[1].confidence, item[1].created_at, item[1].id))[:limit]
 
+    def stored(self) -> list[tuple[str, Fact]]:
+        """Path and fact of all that are served, after a sweep."""
+        return [(row.path, row.fact) for row in self._swept().rows.values() if row.fact is not None]
+
     def expired(self, now: datetime) -> list[str]:
         """Paths of the facts whose time is over, as far as they are known: a point operation sweeps for nobody."""
         if self._snapshot is None and self._current_in():
@@ -96,12 +109,19 @@ class Known:
 
     def _swept(self) -> Snapshot:
         if self._snapshot is None:
-            self._snapshot = self._user.view.sweep(self.agent, stamp=self._user.currency(self._state))
+            self._snapshot = self._user.view.sweep(self.agent, stamp=self._user.currency(self.state))
         return self._snapshot
+
+    def _swept_contents(self) -> dict[bytes, list[str]]:
+        paths: dict[bytes, list[str]] = {}
+        for row in self._swept().all_rows():
+            if row.fact is not None:
+                paths.setdefault(content_key(row.fact.content), []).append(row.path)
+        return paths
 
     def _current_in(self) -> str:
         """The identity of the catalogue, "" where it isn't current."""
-        mark = self._user.currency(self._state)
+        mark = self._user.currency(self.state)
         found = self._user.view.ask(lambda catalogue: (catalogue.identity(), catalogue.is_current(self.agent, mark)))
         return found[0] if found is not None and found[1] else ""
 

@@ -12,9 +12,7 @@ from deermem.model.reports import Prepared
 from deermem.store.files import Files
 from deermem.store.transaction import make_parents
 
-EXCLUDED: Final = (".retrieval/", ".journal/", ".memory.lock", ".recovery/", ".memory.journal.json")
-# Conversations that a host of the store keeps for later; a store without them need not know of the name.
-_QUEUE: Final = ".queue"
+EXCLUDED: Final = (".retrieval/", ".journal/", ".queue/", ".memory.lock", ".recovery/", ".memory.journal.json")
 # A digest and a version are made of bytes: git must not turn line ends round.
 _ATTRIBUTES: Final = ("*.md -text",)
 
@@ -25,8 +23,7 @@ def prepare(files: Files, root: Path, *, git: bool) -> Prepared:
     Lines that are there stay. Raises StoreUnavailable where the storage refuses or one of them is no regular file.
     """
     created = not root.is_dir()
-    excluded = (*EXCLUDED, f"{_QUEUE}/") if _has_queue(root) else EXCLUDED
-    wanted = {".gitignore": excluded, ".gitattributes": _ATTRIBUTES} if git else {}
+    wanted = {".gitignore": EXCLUDED, ".gitattributes": _ATTRIBUTES} if git else {}
     try:
         make_parents(files, root)
         written = [name for name, lines in wanted.items() if _extend(files, str(root / name), lines)]
@@ -38,11 +35,7 @@ def prepare(files: Files, root: Path, *, git: bool) -> Prepared:
         where = error.filename or root
         raise StoreUnavailable(f"{where}: {error.strerror}", hint="check the path and its rights") from error
     paths = tuple(str(root / name) for name in written)
-    return Prepared(root=str(root), created=created, written=paths, exclude=excluded)
-
-
-def _has_queue(root: Path) -> bool:
-    return any(path.is_dir() for pattern in (_QUEUE, f"users/*/{_QUEUE}") for path in root.glob(pattern))
+    return Prepared(root=str(root), created=created, written=paths, exclude=EXCLUDED)
 
 
 def _extend(files: Files, path: str, lines: Sequence[str]) -> bool:

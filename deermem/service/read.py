@@ -16,7 +16,9 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from deermem.errors import Corruption, StoreUnavailable
+from deermem.format import manifest
 from deermem.format.paths import facts_folder
+from deermem.format.problems import FormatError
 from deermem.index.rows import Row
 from deermem.model.fact import Fact
 from deermem.model.summaries import Summaries
@@ -41,13 +43,11 @@ def make_ready(user: UserContext, agent: str | None) -> None:
 
 def snapshot(user: UserContext, agent: str) -> Snapshot:
     """The bucket as it lies on disk now."""
-    make_ready(user, agent)
     return _between_commits(user, agent, lambda record: _swept(user, agent, record))
 
 
 def manifest_state(user: UserContext, agent: str) -> ManifestState:
     """memory.json, whole; raises Corruption where it can't be used."""
-    make_ready(user, agent)
     return _between_commits(user, agent, lambda record: _document(user, record))
 
 
@@ -57,17 +57,29 @@ def whole(user: UserContext, agent: str) -> tuple[Summaries, Snapshot]:
     The summaries are empty, with a warning, where memory.json can't be used. Raises Corruption only where the facts
     can't be read either, because they wait in a damaged old document.
     """
-    make_ready(user, agent)
     return _between_commits(
         user, agent, lambda record: (_summaries_if_readable(user, record), _swept(user, agent, record))
     )
 
 
 def _between_commits(user: UserContext, agent: str, look: Callable[[Record | None], T]) -> T:
-    """What `look` sees with no commit ending in between; it is told of the record, to overlay a sealed one."""
+    """What `look` sees with no commit ending in between; it is told of the record, to overlay a sealed one.
+
+    Whatever is old is made new first. A commit since may have been a restore, which puts old documents back: then it
+    is asked again, or a memory whose facts wait in a document would look empty.
+    """
+    # A store that may not be entered at all is said by what comes next, in one line.
+    asked = _record_bytes(user, quietly=True)
+    make_ready(user, agent)
     for _ in range(_TURNS):
         before = _record_bytes(user)
-        seen = look(parse_record(before))
+        if before != asked:
+            asked = before
+            make_ready(user, agent)
+        record = parse_record(before)
+        if record is not None and _puts_back(record):
+            break
+        seen = look(record)
         if before == _record_bytes(user):
             return seen
     with user.locked(agent):
@@ -161,7 +173,7 @@ def _record(user: UserContext) -> Record | None:
     return parse_record(_record_bytes(user))
 
 
-def _record_bytes(user: UserContext) -> bytes | None:
+def _record_bytes(user: UserContext, *, quietly: bool = False) -> bytes | None:
     """The record file as it is, for comparing two looks.
 
     A record that is half written parses as none; two such moments, one at the beginning and one at the end of a
@@ -171,8 +183,22 @@ def _record_bytes(user: UserContext) -> bytes | None:
         try:
             return user.files.read(str(user.paths.record))
         except PermissionError as error:
-            _log.warning("%s: %s; a commit under way is not seen as one", error.filename, error.strerror)
+            if not quietly:
+                _log.warning("%s: %s; a commit under way is not seen as one", error.filename, error.strerror)
             return None
+
+
+def _puts_back(record: Record) -> bool:
+    """Whether a sealed commit is a restore: it can't be overlaid, since what it leaves must be migrated first."""
+    if record.state != "sealed":
+        return False
+    if any(step.staged is not None and step.path.endswith("/memory.json") for step in record.steps):
+        return True
+    try:
+        after = record.manifest_after
+        return after is not None and manifest.needs_migration(manifest.decode(after.encode()).raw)
+    except FormatError:
+        return True
 
 
 def _touches(record: Record, agent: str, path: str) -> bool:

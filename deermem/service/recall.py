@@ -65,6 +65,13 @@ def recall(user: UserContext, agents: Sequence[str], text: str, *, where: Search
     if question.query.is_empty or top_k <= 0:
         return []
     answer = answered(question, retrieval_of(user), top_k)
+    if user.rules.capacity.uses_heat:
+        from deermem.service.heat import record
+
+        found: dict[str, list[str]] = {}
+        for match in answer.matches:
+            found.setdefault(match.agent, []).append(match.fact.id)
+        record(user, found)
     return [hit(match, answer.kind, question.query) for match in answer.matches]
 
 

@@ -63,7 +63,7 @@ def resolve(rows: Iterable[Row]) -> Snapshot:
             unreadable.append(row)
         if row.fact_id is None:
             continue
-        key = row.fact_id.lower()
+        key = row.fact_id if row.fact_id.islower() else row.fact_id.lower()
         other = speakers.get(key)
         if other is None:
             speakers[key] = row

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deermem.clock import Clock
@@ -15,6 +15,7 @@ from deermem.format.problems import FormatError
 from deermem.index.catalogue import Currency
 from deermem.model.scope import Scope
 from deermem.service.ports import Adapter, Migration
+from deermem.service.rules import Rules
 from deermem.service.view import UserView
 from deermem.store.boot import boot_id
 from deermem.store.files import Files
@@ -24,13 +25,20 @@ from deermem.store.regular import look_regular
 
 if TYPE_CHECKING:
     from deermem.store.lock import HeldLock
+    from deermem.store.spool import PassedOver
+
+
+def _no_watermarks(before: bytes | None, spooled: Sequence[bytes]) -> bytes:  # noqa: ARG001 - the port's shape
+    """For a user whom no engine opened: what was extracted is not told anew."""
+    return before or b"{}"
 
 
 @dataclass(frozen=True, slots=True)
 class UserContext:
-    """One user, opened. `max_facts` is per agent, 0 for no limit; `lock_timeout` in seconds.
+    """One user, opened. `lock_timeout` is in seconds, `rules` are those of the settings.
 
-    `adapter` is the retrieval of the settings, None for the built-in one.
+    `adapter` is the retrieval of the settings, None for the built-in one; `passed_over` moves the watermarks of
+    conversations beyond what a clear drops.
     """
 
     user_id: str | None
@@ -40,8 +48,9 @@ class UserContext:
     clock: Clock
     migration: Migration
     lock_timeout: float = 10.0
-    max_facts: int = 0
+    rules: Rules = field(default_factory=Rules)
     adapter: Adapter | None = None
+    passed_over: PassedOver = _no_watermarks
 
     def close(self) -> None:
         """Ends the index and the adapter; whoever still holds the user goes on without the index."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Final, TypeVar
 
 from deermem.clock import Clock
 from deermem.format.markdown import Parsed
-from deermem.index.catalogue import Catalogue, Currency
-from deermem.index.rows import Row
+from deermem.index.catalogue import Basis, Catalogue, Currency
+from deermem.index.rows import Row, Stored
 from deermem.model.scope import Scope
 from deermem.service.bucket import Bucket, hidden_row, is_settled, is_still_good, row_of
 from deermem.service.index_access import IndexAccess
@@ -29,6 +28,7 @@ from deermem.store.repository import Reader, scan_facts
 T = TypeVar("T")
 _NO_HINTS: Final[Mapping[bytes, Parsed]] = {}
 _WATCHED_FROM: Final = 2
+_TAKEN_IN_AT_ONCE: Final = 2000
 _FULL_SWEEP_SECONDS: Final = 1.0
 _FULL_SWEEP_SHARE: Final = 50
 
@@ -58,11 +58,15 @@ class UserView:
 
     # --- sweeping
 
-    def sweep(self, agent: str, *, stamp: Currency | None = None) -> Snapshot:
-        """The bucket as it lies on disk now. `stamp`: the memory.json that was read before this began."""
+    def sweep(self, agent: str, *, stamp: Currency | None = None, lean: bool = False) -> Snapshot:
+        """The bucket as it lies on disk now. `stamp`: the memory.json that was read before this began.
+
+        `lean`: facts that the catalogue took in are let go, and built again when somebody asks for them.
+        """
         with self.lock:
             bucket = self._buckets.setdefault(agent, Bucket())
             try:
+                bucket.lean = lean
                 return self._sweep(agent, bucket, stamp)
             except BaseException:
                 # What the kernel told and nobody read is lost: the next sweep starts from nothing.
@@ -77,9 +81,12 @@ class UserView:
         if suspects and self._pull(agent, bucket):
             suspects |= bucket.doubtful
         reader = Reader(self.files, self.paths, agent)
-        for path in sorted(suspects):
+        for number, path in enumerate(sorted(suspects), 1):
             if self._differs(agent, bucket, path):
                 self._take_in(reader, agent, bucket, path)
+            # In one go, a rebuild would hold all texts at once, and keep everybody else from writing until it ends.
+            if number % _TAKEN_IN_AT_ONCE == 0:
+                self._push(agent, bucket)
         bucket.doubtful.clear()
         self._end_last_good(bucket)
         self._push(agent, bucket, stamp)
@@ -177,7 +184,10 @@ class UserView:
         state = reader.look(path)
         old = bucket.rows.get(path)
         if state is None:
-            if old is not None:
+            if old is None:
+                # Another process stored it: its row would count for a fact that is there.
+                bucket.gone.add(path)
+            else:
                 self._drop(bucket, path)
             return
         if state.data is None:
@@ -218,7 +228,7 @@ class UserView:
             if row is None or row.broken_at is None:
                 bucket.broken.discard(path)
             elif not is_still_good(row, self.clock()):
-                bucket.rows[path] = replace(row, kept=None, broken_at=None)
+                bucket.rows[path] = row._replace(kept=None, broken_at=None)
                 bucket.unstored.add(path)
                 bucket.snapshot = None
 
@@ -246,7 +256,7 @@ class UserView:
             self._pull(agent, bucket)
             self._push(agent, bucket, wait=True)
             whole = not bucket.unstored and not bucket.gone
-            return whole and self._index.ask(Catalogue.identity) == bucket.identity
+            return whole and self._index.ask(Catalogue.finished) == bucket.identity
 
     def _index_dropped(self) -> None:
         for bucket in self._buckets.values():
@@ -307,11 +317,18 @@ class UserView:
         rows = [bucket.rows[path] for path in sorted(bucket.unstored)]
         gone = [(agent, path) for path in sorted(bucket.gone)]
         taken_in = (agent, stamp) if stamp else None
-        rev = self._index.ask(lambda catalogue: catalogue.push(rows, gone, taken_in=taken_in, moved=moved, wait=wait))
-        if rev is not None:
-            bucket.unstored.clear()
-            bucket.gone.clear()
-            bucket.rev = rev if bucket.rev == rev - 1 else bucket.rev
+        # Taken before the question: a database that was exchanged meanwhile has taken in nothing of this bucket.
+        basis = Basis(bucket.identity, bucket.rev)
+        pushed = self._index.ask(
+            lambda catalogue: catalogue.push(rows, gone, basis=basis, taken_in=taken_in, moved=moved, wait=wait)
+        )
+        if pushed is not None:
+            for row in rows:
+                if isinstance(row.kept, Stored):
+                    row.kept.settle(lean=bucket.lean)
+            bucket.unstored &= pushed.left
+            bucket.gone &= pushed.left
+            bucket.rev = pushed.rev if bucket.rev == pushed.rev - 1 else bucket.rev
 
 
 def _expanded(told: set[str], bucket: Bucket) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime
 
@@ -42,4 +43,12 @@ def stored(data: bytes, fact_id: str, when: datetime) -> Fact:
 def says_the_same(old: Fact, new: Fact) -> bool:
     """Whether nothing material differs: a rewrite that says the same would only be noise in a person's git."""
     owned = replace(new, user_id=old.user_id, agent_name=old.agent_name)
-    return replace(owned, revision=old.revision, updated_at=old.updated_at, version=old.version) == old
+    same = replace(owned, revision=old.revision, updated_at=old.updated_at, version=old.version) == old
+    return same and _spelled(new) == _spelled(old)
+
+
+def _spelled(fact: Fact) -> str:
+    """A person's own values as text: to Python, 1, 1.0 and true are equal."""
+    if not fact.extra and not fact.source.extra:
+        return ""
+    return json.dumps([fact.extra, fact.source.extra], sort_keys=True, default=str)

@@ -83,7 +83,8 @@ class Files:
         descriptor = os.open(path, os.O_WRONLY | _BASE)
         try:
             self.write(descriptor, data)
-            self.truncate(descriptor, len(data))
+            if os.fstat(descriptor).st_size > len(data):
+                self.truncate(descriptor, len(data))
             self.flush(descriptor, path)
         finally:
             os.close(descriptor)
@@ -117,6 +118,24 @@ class Files:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def open_for_all(self, folder: str) -> int | None:
+        """A descriptor for `flush_all`, had before what it flushes is written; None where there is no such call."""
+        from deermem.store.syncfs import can_flush_all
+
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if can_flush_all(descriptor):
+            return descriptor
+        os.close(descriptor)
+        return None
+
+    def flush_all(self, descriptor: int, folder: str) -> None:
+        """Everything on the file system of a folder, to the disk: contents and names alike."""
+        from deermem.store.syncfs import flush_all
+
+        flush_all(descriptor, folder)
+        # Without a journal, ext4 empties the device's cache before the last blocks are written: once more, after them.
+        os.fsync(descriptor)
 
     def mkdir(self, path: str) -> bool:
         """A new folder; False where a real folder is there already; FileExistsError where something else is."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 import re
 import secrets
 from dataclasses import dataclass
@@ -115,9 +116,14 @@ class JournalName:
     after: str
 
 
-def journal_name(kind: Literal["s", "d"], stem: str, before: str, after: str) -> str:
-    """A fresh name; the states are cut to 16 hex digits. Never ends in `.md`, so that no reader takes it for a fact."""
-    return f"{kind}.{_short(stem)}.{before[:16]}.{after[:16]}.{secrets.token_hex(4)}"
+def step_of(path: str, before: str, after: str) -> Step:
+    """The step that takes a path from one state to another; its fresh names carry the states, cut to 16 hex digits.
+
+    They never end in `.md`, so that no reader takes what lies there for a fact.
+    """
+    stem = _short(posixpath.splitext(posixpath.basename(path))[0])
+    tail = f"{stem}.{before[:16]}.{after[:16]}.{secrets.token_hex(4)}"
+    return Step(path, before, after, None if after == ABSENT else f"s.{tail}", f"d.{tail}")
 
 
 def parse_journal_name(name: str) -> JournalName | None:
@@ -150,4 +156,6 @@ def conflict_name(stem: str, suffix: str) -> str:
 
 def _short(stem: str) -> str:
     """A person's file name may be as long as the file system allows, and a journal name is longer."""
+    if len(stem) <= MAX_STEM_BYTES // 4:
+        return stem if stem.isascii() else stem.encode(errors="replace").decode()
     return stem.encode(errors="replace")[:MAX_STEM_BYTES].decode(errors="ignore")

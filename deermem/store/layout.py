@@ -59,6 +59,11 @@ class UserPaths:
         return self.journal / "turnstile"
 
     @cached_property
+    def queue(self) -> Path:
+        """Conversations that wait for extraction, and how far each was extracted."""
+        return self.folder / ".queue"
+
+    @cached_property
     def undo_journal(self) -> Path:
         """What a DeerFlow process that died in a write leaves behind."""
         return self.folder / ".memory.journal.json"
@@ -130,7 +135,8 @@ class Layout:
 
     def has_rootless_memory(self) -> bool:
         """Whether the no-user root holds anything of its own."""
-        return (self.root / self.manifest_name).is_file() or (self.root / AGENTS).is_dir()
+        own = self.user(None)
+        return own.manifest.is_file() or (self.root / AGENTS).is_dir() or own.queue.is_dir()
 
     def _index(self, folder: str | None) -> Path:
         if self.index_root is None:

@@ -60,13 +60,17 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 
 @dataclass(slots=True)
 class HeldLock:
-    """Proof that the user lock is held; only `user_lock` makes one, and every writing function asks for it."""
+    """Proof that the user lock is held; only `user_lock` makes one, and every writing function asks for it.
+
+    `unfinished` says why a commit that was sealed under this hold is not in its place yet, "" where none waits.
+    """
 
     paths: UserPaths
     descriptor: int
     identity: tuple[int, int]
     released: bool = False
     recovered: bool = field(default=False)
+    unfinished: str = field(default="")
 
     def check(self) -> None:
         """Raises StoreUnavailable where the locked file is no longer the one at its path.
@@ -109,6 +113,19 @@ def user_lock(paths: UserPaths, timeout: float) -> Iterator[HeldLock]:
             held, thread_lock.held = thread_lock.held, None
             _release(held)
         thread_lock.rlock.release()
+
+
+@contextmanager
+def file_lock(path: Path, timeout: float) -> Iterator[None]:
+    """Holds one more lock, on a file of its own whose folder must exist: between threads as between processes.
+
+    Not reentrant. Raises LockTimeout after `timeout` seconds; 0 is one try.
+    """
+    descriptor = _lock_file(path, time.monotonic() + timeout)
+    try:
+        yield
+    finally:
+        _let_go(descriptor)
 
 
 def _acquire(paths: UserPaths, deadline: float) -> HeldLock:

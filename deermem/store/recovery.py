@@ -29,7 +29,7 @@ from deermem.store.journal import (
 from deermem.store.layout import AGENTS, UserPaths
 from deermem.store.lock import HeldLock
 from deermem.store.refusals import in_words
-from deermem.store.swap import Swapper
+from deermem.store.swap import Swapper, flush_above
 from deermem.store.undo import roll_back
 
 _log: Final = logging.getLogger("deermem")
@@ -49,6 +49,7 @@ def recover(files: Files, held: HeldLock) -> None:
         _finish_record(files, held.paths)
         _sweep(files, held.paths)
     held.recovered = True
+    held.unfinished = ""
 
 
 def _free_the_journal(files: Files, paths: UserPaths) -> None:
@@ -131,13 +132,14 @@ def _set_aside_what_is_no_file(files: Files, paths: UserPaths) -> list[str]:
 def _flush_folders(files: Files, paths: UserPaths) -> None:
     """Everything that somebody who died may have made or renamed without flushing it."""
     agents = paths.folder / AGENTS
-    folders = [str(agents)]
+    folders = [str(paths.journal), str(agents)]
     for agent in paths.agents():
         facts = str(paths.facts(agent))
         folders += [str(paths.agent(agent)), facts, *(os.path.join(facts, name) for name in files.listdir(facts))]
     for folder in (*folders, str(paths.folder)):
         if os.path.isdir(folder) and not os.path.islink(folder):
             files.flush_folder(folder)
+    flush_above(files, paths)
 
 
 def _after_a_death(files: Files, paths: UserPaths, staged: list[str]) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from deermem.format import markdown
 from deermem.format.markdown import Parsed
@@ -22,8 +22,7 @@ _NOTHING_KNOWN: Final = Signature(0, 0, 0, 0, 0)
 _YEAR_9999: Final = 253_402_300_799
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(NamedTuple):
     """One fact file as it was looked at. `path` is relative to the agent's `facts/`.
 
     `data` is None where the file can't be read; `problem` then says why. `looked_ns` is the clock that the look

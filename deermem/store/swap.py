@@ -7,6 +7,7 @@ text that was displaced becomes one too.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -29,6 +30,7 @@ from deermem.store.journal import (
 )
 from deermem.store.layout import UserPaths
 from deermem.store.parallel import for_each
+from deermem.store.together import Together
 
 _log: Final = logging.getLogger("deermem")
 
@@ -40,24 +42,31 @@ class Swapper:
         self.files = files
         self.paths = paths
         self.conflicts: list[str] = []
+        self._folder = str(paths.folder)
+        self._journal = str(paths.journal)
 
     def target(self, step: Step) -> str:
         """The absolute path that a step is about."""
-        return os.path.join(self.paths.folder, step.path)
+        return f"{self._folder}/{step.path}"
 
     def at(self, name: str) -> str:
         """The absolute path of a name below `.journal/`."""
-        return os.path.join(self.paths.journal, name)
+        return f"{self._journal}/{name}"
 
-    def stage(self, name: str, content: bytes) -> str:
-        """A new file below `.journal/`, flushed; returns its path.
+    def stage(self, name: str, content: bytes, *, flush: bool = True, creates: bool = False) -> str:
+        """A new file below `.journal/`, flushed unless the caller does it; returns its path.
 
-        Under a name of its own first: what a kill tears here must not look like a displaced text.
+        Under a name of its own first: what a kill tears here must not look like a displaced text. One that
+        `creates` never takes in what stood somewhere: whatever is found there is no person's.
         """
+        target = self.at(name)
+        if creates:
+            self.files.create(target, content, flush=flush)
+            return target
         torn = self.at(f"t.{secrets.token_hex(8)}")
-        self.files.create(torn, content)
-        self.files.rename(torn, self.at(name))
-        return self.at(name)
+        self.files.create(torn, content, flush=flush)
+        self.files.rename(torn, target)
+        return target
 
     # --- one path
 
@@ -112,34 +121,53 @@ class Swapper:
 
     # --- the whole record
 
-    def finish(self, record: Record, *, recovering: bool) -> None:
-        """Swaps every path, flushes the folders, exchanges memory.json, empties the record and flushes it."""
+    def finish(
+        self, record: Record, *, recovering: bool = False, together: Together | None = None, manifest: str = ""
+    ) -> None:
+        """Swaps every path, flushes the folders, exchanges memory.json, empties the record and flushes it.
+
+        `manifest` is where memory.json is staged already. With one flush for everything, it comes last.
+        """
         before = len(self.conflicts)
         for step in record.steps:
             self._finish_step(step, recovering=recovering)
-        folders = sorted({os.path.dirname(self.target(step)) for step in record.steps})
-        for_each(self.files.flush_folder, [folder for folder in folders if self.files.stat(folder) is not None])
-        self._finish_manifest(record, recovering=recovering)
-        if len(self.conflicts) > before:
-            self.files.flush_folder(str(self.paths.journal))
+        if together is not None and together.on:
+            self._finish_manifest(record, manifest)
+            together.flush()
+        else:
+            self._flush_and_finish(record, recovering=recovering)
+            if len(self.conflicts) > before:
+                self.files.flush_folder(str(self.paths.journal))
         self.files.rewrite(str(self.paths.record), encode_record(Record(record.sequence, "empty")))
 
-    def _finish_step(self, step: Step, *, recovering: bool) -> None:
-        done = self.was_swapped(step) if recovering else False
-        if done is None or (done is False and not self.swap(step)):
-            done = None
-        if done is None and step.staged is not None and self.files.stat(self.at(step.staged)) is not None:
-            self.keep(step.staged, step.path)
-        self.look_at_displaced(step)
-
-    def _finish_manifest(self, record: Record, *, recovering: bool) -> None:
-        current = self.files.read(str(self.paths.manifest))
-        replacement = self._replacement(record, current)
-        if replacement is not None:
-            self.put_manifest(current, replacement)
+    def _flush_and_finish(self, record: Record, *, recovering: bool) -> None:
+        folders = sorted({os.path.dirname(self.target(step)) for step in record.steps})
+        for_each(self.files.flush_folder, [folder for folder in folders if self.files.stat(folder) is not None])
+        self._finish_manifest(record, "")
         # Without a summary in it, a lost rename costs a number only, which the next commit raises again.
         if recovering or record.summaries_changed:
             self.files.flush_folder(str(self.paths.folder))
+
+    def _finish_step(self, step: Step, *, recovering: bool) -> None:
+        done = self.was_swapped(step) if recovering else False
+        if done is False and self.swap(step):
+            if step.before == ABSENT and step.staged is not None:
+                # Nothing stood there, so nothing was displaced.
+                return
+        elif done is not True and step.staged is not None and self.files.stat(self.at(step.staged)) is not None:
+            self.keep(step.staged, step.path)
+        self.look_at_displaced(step)
+
+    def _finish_manifest(self, record: Record, staged: str) -> None:
+        current = self.files.read(str(self.paths.manifest))
+        replacement = self._replacement(record, current)
+        if staged and replacement is not None and digest(current) == record.manifest_before:
+            self.exchange_manifest(staged, current)
+            return
+        if replacement is not None:
+            self.put_manifest(current, replacement)
+        if staged:
+            self.files.unlink(staged)
 
     def _replacement(self, record: Record, current: bytes | None) -> bytes | None:
         """memory.json's new content; a third state (a person's, another engine's) stays, with a number above all."""
@@ -213,3 +241,11 @@ def _text_of(data: bytes) -> object:
     if not isinstance(document, dict):
         raise ValueError("not an object")
     return {key: value for key, value in document.items() if key not in ("revision", "lastUpdated")}
+
+
+def flush_above(files: Files, paths: UserPaths) -> None:
+    """The names of the user's folder and of the three above it: they may have been made for this user."""
+    for folder in paths.folder.parents[:3]:
+        # The folders above the root are not ours: they may be unreadable, and then they were not made by us.
+        with contextlib.suppress(PermissionError):
+            files.flush_folder(str(folder))

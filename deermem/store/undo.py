@@ -82,7 +82,8 @@ def _put(swapper: Swapper, step: UndoStep, staged: str, wanted: bytes, *, displa
     """All that may fail for want of space comes before the present text leaves its place."""
     target = os.path.join(swapper.paths.folder, step.path)
     swapper.files.create(staged, wanted)
-    make_folders(swapper.files, swapper.paths.folder, [PurePosixPath(step.path).parent.parts])
+    for grown in sorted(make_folders(swapper.files, swapper.paths.folder, [PurePosixPath(step.path).parent.parts])):
+        swapper.files.flush_folder(grown)
     if displaces:
         swapper.move_aside(target, step.path)
     swapper.files.rename_new(staged, target)

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import yaml
 
+from deermem.format.paths import fact_path
 from deermem.index.tokens import FTS_TOKENIZE
 
 T = TypeVar("T")
@@ -179,6 +180,24 @@ def create_and_rename(folder: Path) -> float:
         os.rename(staged, f"{folder}/{number}.md")
 
     return 1000 / each(once, range(1000))
+
+
+def lay_out(folder: Path, users: int, facts: int) -> float:
+    """Seconds that as many folders and files take as a migration leaves, written and renamed without any flush."""
+    began = time.perf_counter()
+    for user in range(users):
+        home = folder / f"user{user}"
+        staging = home / ".journal"
+        staging.mkdir(parents=True)
+        targets = [home / fact_path("__default__", f"fact_{user}_{number}") for number in range(facts)]
+        for parent in {target.parent for target in targets}:
+            parent.mkdir(parents=True)
+        for number, target in enumerate(targets):
+            staged = f"{staging}/{number}"
+            with open(staged, "wb", buffering=0) as file:
+                file.write(CONTENT)
+            os.rename(staged, target)
+    return time.perf_counter() - began
 
 
 def stat_all(folder: str) -> int:

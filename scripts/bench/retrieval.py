@@ -1,10 +1,11 @@
-"""How well and how fast facts are found, beside plain FTS5 and substring search.
+"""How well and how fast facts are found, beside plain FTS5, bm25s and substring search.
 
     python scripts/bench/retrieval.py --data FOLDER [--json FILE]
 
 Every `*.jsonl` of the folder is one data set, every line of it one store: `scope`, `facts` (id, content, createdAt) and
 `queries` (text, gold: the ids of the facts that answer it). Prints recall@5, recall@10, MRR, nDCG@10 and the median and
-95th percentile of a query's time, as a table and as JSON.
+95th percentile of a query's time, as a table and as JSON. bm25s is measured where it is
+installed (`pip install bm25s`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import json
 import math
 import os
+import re
 import sqlite3
 import statistics
 import sys
@@ -38,6 +40,9 @@ SCHEMA = f"""
         confidence REAL, created REAL, updated REAL, thread TEXT, topics TEXT, expires REAL, length INTEGER, fact TEXT);
     CREATE VIRTUAL TABLE words USING fts5(body, tokenize={FTS_TOKENIZE});
 """
+HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+")
+PEER = "bm25s"
+PEER_TOKENS = "its own words (English stems), its English and Chinese stop words, runs of Han as overlapping pairs"
 Finder = Callable[[str], list[str]]
 
 
@@ -125,6 +130,46 @@ def plain_fts5(connection: sqlite3.Connection) -> Finder:
     return find
 
 
+def with_bm25s(facts: Sequence[Fact]) -> Finder:
+    """The peer as its guide sets it up, with its own tokeniser, stop words and weights (Lucene's BM25).
+
+    It takes a run of Han for one word, so it is given the pairs of each run as words. Raises ImportError.
+    """
+    import bm25s
+    import Stemmer
+    from bm25s.stopwords import STOPWORDS_CHINESE, STOPWORDS_EN
+
+    dropped = [*STOPWORDS_EN, *STOPWORDS_CHINESE]
+    stemmer = Stemmer.Stemmer("english")
+
+    def tokens(texts: list[str]) -> list[list[str]]:
+        spaced = [HAN.sub(_pairs, text) for text in texts]
+        return bm25s.tokenize(spaced, stopwords=dropped, stemmer=stemmer, return_ids=False, show_progress=False)
+
+    index = bm25s.BM25()
+    index.index(tokens([fact.content for fact in facts]), show_progress=False)
+    count = min(TOP_K, len(facts))
+
+    def find(text: str) -> list[str]:
+        places, scores = index.retrieve(tokens([text]), k=count, show_progress=False)
+        return [facts[place].id for place, score in zip(places[0], scores[0], strict=True) if score > 0]
+
+    return find
+
+
+def _pairs(run: re.Match[str]) -> str:
+    text = run[0]
+    return f" {' '.join(text[at : at + 2] for at in range(max(len(text) - 1, 1)))} "
+
+
+def peer(scopes: Sequence[Scope]) -> list[Finder]:
+    """One for each store, none where the package is missing."""
+    try:
+        return [with_bm25s(scope.facts) for scope in scopes]
+    except ImportError:
+        return []
+
+
 def substring(facts: Sequence[Fact]) -> Finder:
     """The fallback without an index."""
 
@@ -174,9 +219,12 @@ def run(path: Path, folder: str) -> Iterator[Row]:
         "deermem, facts of today": [engine(store) for store in stores["today"]],
         "deermem, real dates": [engine(store) for store in stores["dates"]],
         "FTS5 alone": [plain_fts5(store) for store in stores["dates"]],
+        PEER: peer(scopes),
         "substring": [substring(scope.facts) for scope in scopes],
     }
     for way, finders in ways.items():
+        if not finders:
+            continue
         asked = [scope.questions if way != "substring" else scope.questions[:50] for scope in scopes]
         yield measure(path.stem, way, list(zip(finders, asked, strict=True)))
     for store in (*stores["today"], *stores["dates"]):
@@ -190,6 +238,8 @@ def show(rows: Sequence[Row]) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    measured = any(row.way == PEER for row in rows)
+    print(f"{PEER}: {PEER_TOKENS}" if measured else f"{PEER}: not installed, not measured (pip install {PEER})")
 
 
 def main() -> int:

@@ -16,6 +16,12 @@ MAY_CATCH_ALL = {
     "service/commit.py": "the index is told of a commit that is already on disk",
     "watch/watcher.py": "a listener that fails, or a sweep, must not end the watcher",
     "service/retrieval.py": "a search that can't use its adapter falls back to the files",
+    "extract/pipeline.py": "a model is code of others: whatever it raises, the conversation waits on disk",
+    "extract/hooks.py": "a hook of the host stands beside an update: where it fails, no memory is lost",
+    "migrate/crew.py": "what ends one user's thread is raised in the calling one, which waits for it",
+    "integrations/langchain/middleware.py": "an agent whose memory fails in any way still answers",
+    "integrations/tool_answers.py": "a tool that raises ends the run of the agent that called it",
+    "service/token_counter.py": "a tokenizer that can't be loaded costs nobody the prompt: tokens are estimated",
 }
 
 # One door to the disk, so that tests can stop at every call and no rename goes unflushed.
@@ -24,6 +30,7 @@ MAY_MOVE_FILES = {
     "index/schema.py": "a corrupt index is derived: it is removed and built again, and needs no flush",
     "cli/bulk.py": "an export goes to a file that the person names, outside the store",
     "cli/edit.py": "the copy that a person edits lies outside the store",
+    "testing/engines.py": "plays the editor that saves a fact file by rename, for the tests of others",
     "cli/demo.py": "the demonstration plays the editor that saves a fact file by rename",
 }
 MOVING = {"replace", "rename", "renames", "fsync", "fdatasync", "unlink", "remove", "rmdir", "link"}
@@ -120,9 +127,9 @@ def test_only_the_one_door_moves_flushes_and_removes_files(sources):
     assert outside == []
 
 
-def test_only_two_modules_call_the_c_library(sources):
+def test_only_three_modules_call_the_c_library(sources):
     users = {source.path for source in sources if re.search(r"^\s*(import|from) ctypes", source.text, re.MULTILINE)}
-    assert users <= {"store/names.py", "store/inotify.py"}
+    assert users <= {"store/names.py", "store/inotify.py", "store/syncfs.py"}
 
 
 def test_nothing_is_left_unfinished(sources):

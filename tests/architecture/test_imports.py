@@ -21,10 +21,14 @@ HEAVY = {
     "jieba",
     "rjieba",
     "pydantic",
+    "detect_secrets",
+    "requests",
     "rich",
     "asyncio",
     "tiktoken",
     "langchain",
+    "langchain_core",
+    "langgraph",
 }
 NEVER_FOR_THE_ENGINE = HEAVY - {"yaml", "filelock"}
 MAX_MODULES_OF_A_BARE_IMPORT = 40

@@ -13,7 +13,7 @@ TOP_LEVEL = {
     "deermem", "tests", "docs", "scripts",
     "README.md", "LICENSE", "AGENTS.md", "CHANGELOG.md", "pyproject.toml", "uv.lock",
 }  # fmt: skip
-EXECUTABLE = ["scripts/demo", "scripts/test", "scripts/check", ".ci/run"]
+EXECUTABLE = ["scripts/demo", "scripts/test", "scripts/check", "scripts/lowest", ".ci/run"]
 HOME_PATH = re.compile(r"(?<![\w.~-])/(?:root|home/\w+|Users/\w+)/")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)

@@ -49,6 +49,7 @@ class Terminal(io.TextIOWrapper):
 @pytest.fixture(autouse=True)
 def default_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DEERMEM_MAX_FACTS", raising=False)
+    monkeypatch.delenv("DEERMEM_SETTINGS", raising=False)
 
 
 @pytest.fixture

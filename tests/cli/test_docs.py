@@ -103,7 +103,7 @@ def test_every_exit_code_and_variable_is_named(cli_page):
     assert set(re.findall(r"^\| (\d+) \|", text, re.MULTILINE)) == codes
     sources = Path(deermem.__file__).parent.rglob("*.py")
     read = {name for file in sources for name in re.findall(r'"(DEERMEM_[A-Z_]+)"', file.read_text(encoding="utf-8"))}
-    assert read == {"DEERMEM_DATA_DIR", "DEERMEM_MAX_FACTS", "DEERMEM_DEBUG"}
+    assert read == {"DEERMEM_DATA_DIR", "DEERMEM_MAX_FACTS", "DEERMEM_MODEL", "DEERMEM_SETTINGS", "DEERMEM_DEBUG"}
     assert [name for name in sorted(read) if f"`{name}`" not in text] == []
 
 
@@ -158,10 +158,10 @@ def test_every_error_is_named(python_page):
     assert [name for name in kinds if f"`{name}`" not in text] == []
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(5))
 def test_the_python_examples_run(tmp_path, python_page, number):
     examples = MARKED.findall(python_page)
-    assert len(examples) == 3
+    assert len(examples) == 5
     path = str(Path(deermem.__file__).resolve().parent.parent)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", examples[number]],

@@ -18,7 +18,8 @@ from deermem.cli.main import run
 
 NAMES = {
     *("add", "search", "list", "show", "update", "delete", "clear", "context", "summaries", "import", "export"),
-    *("init", "edit", "migrate", "reindex", "check", "doctor", "stats", "watch", "demo"),
+    *("init", "edit", "migrate", "reindex", "check", "doctor", "stats", "watch", "demo", "evictions"),
+    *("capture", "queue"),
 }
 
 
@@ -33,6 +34,13 @@ def test_every_command_explains_itself(call, name):
     assert answer.out.startswith(f"Usage: deermem {name} ")
     for option in ("--root", "--user", "--agent", "--json"):
         assert option in answer.out
+
+
+def test_the_list_of_commands_says_each_first_sentence_to_its_end(call):
+    listed = " ".join(call("--help").out.partition("Commands:")[2].split())
+    for command in program_command.commands.values():
+        sentence = " ".join((command.help or "").split("\n\n")[0].split()).partition(". ")[0]
+        assert sentence.rstrip(".") in listed
 
 
 def test_without_a_command_the_help_goes_to_standard_error(program):

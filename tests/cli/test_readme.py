@@ -15,11 +15,11 @@ import deermem
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
-def example(language: str) -> str:
-    """The one example of that language which the README marks as tested."""
+def examples(language: str) -> list[str]:
+    """The examples of that language which the README marks as tested."""
     marked = re.findall(rf"<!-- tested -->\n```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(marked) == 1
-    return marked[0]
+    assert marked
+    return marked
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def facts_below(folder: Path) -> list[Path]:
 
 
 def test_the_examples_of_the_readme_run(tmp_path, environment):
-    said = run([sys.executable, "-c", example("python")], tmp_path, environment)
+    said = run([sys.executable, "-c", examples("python")[0]], tmp_path, environment)
     found, *block = said.splitlines()
     assert found.endswith("Prefers TypeScript for new services")
     assert any("[preference | 0.95] Prefers TypeScript for new services" in line for line in block)
     assert (tmp_path / "memory/users/alice/memory.json").is_file()
     (first,) = facts_below(tmp_path)
 
-    said = run(["bash", "-euo", "pipefail", "-c", example("sh")], tmp_path, environment)
+    said = run(["bash", "-euo", "pipefail", "-c", *examples("sh")], tmp_path, environment)
     assert said.splitlines()[0] == f"{first.stem}  preference  0.95  Prefers TypeScript for new services"
     assert "deploy-day" in said
     assert "Deploys go out on Tuesdays." in said
@@ -62,3 +62,9 @@ def test_the_examples_of_the_readme_run(tmp_path, environment):
         "Prefers tabs over spaces",
     ]
     assert said.splitlines()[-1] == "everything is in order"
+
+
+def test_the_example_of_a_conversation_runs(tmp_path, environment):
+    (_, conversation) = examples("python")
+    assert run([sys.executable, "-W", "error", "-c", conversation], tmp_path, environment) == "Works in Ghent\n"
+    assert len(facts_below(tmp_path)) == 1

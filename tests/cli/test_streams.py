@@ -24,9 +24,11 @@ AS_NOBODY = f"""
 import contextlib, difflib, importlib, io, os, pkgutil, shutil, signal, subprocess, tempfile, traceback
 import deermem
 from deermem.cli.main import main, run
-for module in pkgutil.walk_packages(deermem.__path__, "deermem."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+for part in pkgutil.iter_modules(deermem.__path__, "deermem."):
+    if part.name not in ("deermem.integrations", "deermem.testing", "deermem.__main__"):
+        folder = vars(importlib.import_module(part.name)).get("__path__", [])
+        for module in pkgutil.walk_packages(folder, part.name + "."):
+            importlib.import_module(module.name)
 with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
     for call in (["add", "tea"], ["search", "tea"], ["--json", "check"], ["export"], ["stats"], ["clear", "--yes"]):
         assert run(["--root", scratch, *call]) == 0

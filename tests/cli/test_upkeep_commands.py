@@ -26,7 +26,7 @@ def broken_file(call, add, filled) -> Path:
 
 def test_stats_count_one_user_or_all(call, filled, root):
     everything = call("--json", "stats").json
-    assert everything.keys() == {"root", "users", "facts", "unreadable", "index_bytes", "buckets"}
+    assert everything.keys() == {"root", "users", "facts", "unreadable", "waiting", "index_bytes", "buckets"}
     assert (everything["root"], everything["users"], everything["facts"]) == (str(root), 2, 3)
     assert everything["unreadable"] == 0
     alice = call("--json", "stats", user="alice").json

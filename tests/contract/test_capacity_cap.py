@@ -96,6 +96,24 @@ def test_a_store_found_over_its_cap_is_not_emptied(root, clock, indexed):
         assert len(memory.list()) == 31
 
 
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_copy_of_a_file_takes_no_place_of_its_own(root, clock, indexed):
+    """A person's or a sync client's second file with the same id is the same fact."""
+    settings = Settings(max_facts=10, retrieval_adapter="fts5" if indexed else "")
+    with DeerMem(root, settings, clock=clock) as engine:
+        memory = engine.memory("alice", "coder")
+        facts = [memory.add(f"Fact number {number}", confidence=0.5 + number / 100) for number in range(9)]
+        (source,) = root.glob(f"users/alice/agents/coder/facts/*/{facts[8].id}.md")
+        copy = root / "users/alice/agents/coder/facts/notes/copy.md"
+        copy.parent.mkdir()
+        copy.write_bytes(source.read_bytes())
+        memory.search("number")
+        memory.add("Fact number 9", confidence=0.9)
+        assert len(memory.list()) == 10
+        commit = memory.apply(ChangeSet([Draft(content="Fact number 10", confidence=0.9)], [facts[8].id]))
+        assert (commit.evicted, len(memory.list()), copy.exists()) == ((), 10, False)
+
+
 def test_a_victim_that_a_person_just_raised_stays(full):
     """An eviction victim that changed since it was judged is not removed."""
     edit(full.path("fact_0"), "confidence: 0.5\n", "confidence: 0.99\n")

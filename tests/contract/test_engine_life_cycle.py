@@ -35,7 +35,7 @@ def test_closing_twice_is_fine_and_use_afterwards_says_so(root):
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system doesn't list open files")
 def test_many_users_need_few_descriptors(engine, monkeypatch):
     """W7: the least recently used are closed, and open again when asked."""
-    monkeypatch.setattr("deermem.engine._OPEN_USERS", 3)
+    monkeypatch.setattr("deermem.service.open_users._OPEN_USERS", 3)
     before = len(os.listdir("/proc/self/fd"))
     for number in range(12):
         engine.memory(f"user{number:02}").add("Docker")

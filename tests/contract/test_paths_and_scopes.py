@@ -261,6 +261,19 @@ def test_unknown_settings_are_named_once_and_null_is_the_default(caplog):
     assert caplog.records == []
 
 
+def test_an_unknown_setting_is_told_which_one_was_meant(caplog):
+    with caplog.at_level(logging.WARNING, "deermem"):
+        assert Settings.from_mapping({"max_fact": 50}) == Settings()
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
+        "max_fact (did you mean max_facts?)"
+    ]
+
+
+def test_a_mapping_in_the_place_of_settings_is_named(root: Path):
+    with pytest.raises(InvalidInput, match="settings is dict, not Settings; give Settings"):
+        DeerMem(root, {"max_facts": 50})  # type: ignore[arg-type]
+
+
 def test_reading_creates_nothing(engine, root: Path):
     """P11: no folder, file or lock for a root or user that is not there."""
     memory = engine.memory("alice", "coder")

@@ -51,6 +51,12 @@ class QuickFiles(Files):
     def flush_folder(self, path: str) -> None:
         os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
 
+    def open_for_all(self, folder: str) -> int | None:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def flush_all(self, descriptor: int, folder: str) -> None:
+        assert os.path.samestat(os.fstat(descriptor), os.stat(folder))
+
 
 class FaultyFiles(QuickFiles):
     """Counts its calls in `calls`; `fault` is what happens at one of them, `hook` is called before each.
@@ -153,6 +159,10 @@ class FaultyFiles(QuickFiles):
     def flush_folder(self, path: str) -> None:
         with self._call("flush folder", path):
             super().flush_folder(path)
+
+    def flush_all(self, descriptor: int, folder: str) -> None:
+        with self._call("flush all", folder):
+            super().flush_all(descriptor, folder)
 
     def mkdir(self, path: str) -> bool:
         with self._call("mkdir", path):

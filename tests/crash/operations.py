@@ -190,6 +190,17 @@ def old_store(root: Path) -> None:
     (ann / "agents/coder/config.yaml").write_text("model: none\n")
 
 
+OLD_MANY = OLD | {f"__default__/fact_m{number}": f"Ann owns bow {number}." for number in range(8)}
+
+
+def old_store_of_many(root: Path) -> None:
+    """The same, with as many facts as are flushed together."""
+    old_store(root)
+    more = [v1_fact(key.partition("/")[2], text) for key, text in OLD_MANY.items() if key not in OLD]
+    document = v1_document(v1_fact(), *more, work="Surveys bridges.")
+    (root / "users/ann/memory.json").write_bytes(as_json(document))
+
+
 def migrate(engine: DeerMem) -> object:
     """The whole user."""
     report = engine.migrate(["ann"])
@@ -280,6 +291,7 @@ OPERATIONS = {
             cap=10,
         ),
         Operation("migrate", migrate, OLD, OLD, old_store, due=True),
+        Operation("migrate-many", migrate, OLD_MANY, OLD_MANY, old_store_of_many, due=True),
         Operation("undo", next_create, {**BASE, **LATER}, BASE, undo_journal, due=True),
         Operation("sealed", next_create, {**SIX, **LATER}, SIX, killed_at(six, "flush record", 4)),
         Operation("unswapped", next_create, {**SIX, **LATER}, SIX, killed_at(six, "flush record", 1)),

@@ -62,6 +62,10 @@ class RecordingFiles(QuickFiles):
         self._note("flush folder", path)
         super().flush_folder(path)
 
+    def flush_all(self, descriptor: int, folder: str) -> None:
+        self._note("flush all", folder)
+        super().flush_all(descriptor, folder)
+
     def mkdir(self, path: str) -> bool:
         new = super().mkdir(path)
         if new:
@@ -153,6 +157,8 @@ class Disk:
         elif done.what == "truncate":
             node = self._node(first)
             node.content = node.content[: done.offset]
+        elif done.what == "flush all":
+            self._flush_all(self.top)
         elif done.what.startswith("flush"):
             self._flush(self._node(first))
         else:
@@ -182,6 +188,16 @@ class Disk:
             self.waiting = []
         elif node.is_folder:
             self._flush_atomic(node)
+
+    def _flush_all(self, node: Node) -> None:
+        """Contents and names alike; a file whose name is gone needs none of it."""
+        for change in self.waiting:
+            _make_safe(change)
+        self.waiting = []
+        for child in node.names.values():
+            if child.is_folder:
+                self._flush_all(child)
+            child.safe_content = child.content
 
     def _flush_atomic(self, node: Node) -> None:
         left: list[Change] = []

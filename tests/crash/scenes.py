@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from faults import FaultyFiles
-from operations import Operation, State, agent_of, opened
+from operations import Operation, State, agent_of, migrate, opened
 
 from deermem import DeerMem, Memory
 from deermem.model.changes import ChangeSet
@@ -102,9 +102,7 @@ class Scene:
     def allowed(self) -> list[State]:
         """What a reader may see after a stop."""
         return (
-            [self.operation.after]
-            if self.operation.name == "migrate"
-            else [self.operation.before, self.operation.after]
+            [self.operation.after] if self.operation.act is migrate else [self.operation.before, self.operation.after]
         )
 
     def judge(

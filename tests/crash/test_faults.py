@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from faults import ERRNOS, Fault, FaultyFiles, Killed, Kind, without_exchange
-from operations import OPERATIONS, State
+from operations import OPERATIONS, State, migrate
 from scenes import Scene, state
 
 from deermem.errors import DeerMemError, StoreUnavailable
@@ -47,7 +47,7 @@ def run(scene: Scene, fault: Fault) -> None:
 def after_refusal(scene: Scene, error: DeerMemError) -> list[State]:
     """What may be there, by what the error says."""
     assert "\n" not in str(error)
-    if scene.operation.name == "migrate":
+    if scene.operation.act is migrate:
         return scene.allowed
     assert isinstance(error, StoreUnavailable), repr(error)
     return scene.allowed if error.outcome_unknown else [scene.operation.before]

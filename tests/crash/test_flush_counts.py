@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from deermem import DeerMem
 from deermem.format.paths import fact_path
 from deermem.model.changes import ChangeSet
 from deermem.model.fact import Draft
+from deermem.store.together import flushed_together
 
 
 def same_folder(fact_id: str, count: int) -> list[str]:
@@ -23,7 +25,8 @@ def same_folder(fact_id: str, count: int) -> list[str]:
     return found[:count]
 
 
-ONE, TWO, THREE = same_folder("f_a", 3)
+*SEVEN, EIGHTH = same_folder("f_a", 8)
+ONE, TWO, THREE = SEVEN[:3]
 
 
 def drafts(*ids: str) -> ChangeSet:
@@ -40,10 +43,25 @@ def drafts(*ids: str) -> ChangeSet:
         (7, lambda e: e.memory("ann").apply(drafts(ONE, TWO))),
         (8, lambda e: e.memory("ann").apply(drafts(ONE, TWO, THREE))),
         (8, lambda e: [*map(len, [e.memory("ann").apply(both(e)).facts])]),
+        (12, lambda e: e.memory("ann").apply(drafts(*SEVEN))),
+        (4, lambda e: e.memory("ann").apply(drafts(*SEVEN, EIGHTH))),
+        (4, lambda e: e.memory("ann").apply(drafts(*(f"f_{number}" for number in range(50))))),
         (5, lambda e: e.memory("ann").update_summaries({"work_context": "Surveys bridges."})),
         (0, lambda e: e.memory("ann").list()),
     ],
-    ids=["create", "update", "delete", "two in a folder", "three in a folder", "two updates", "summary", "read"],
+    ids=[
+        "create",
+        "update",
+        "delete",
+        "two in a folder",
+        "three in a folder",
+        "two updates",
+        "seven",
+        "eight",
+        "fifty in many new folders",
+        "summary",
+        "read",
+    ],
 )
 @pytest.mark.parametrize("others", [0, 60])
 def test_flushes(flushes: int, act: Callable[[DeerMem], object], others: int, place: Path) -> None:
@@ -62,3 +80,39 @@ def both(engine: DeerMem) -> ChangeSet:
     from deermem.model.changes import Amend
 
     return ChangeSet([Amend("f_a", content="Now drinks tea."), Amend("f_b", content="Moved to Porto.")])
+
+
+class FilesWithoutOneFlush(RecordingFiles):
+    """A system that can't flush everything at once."""
+
+    def open_for_all(self, folder: str) -> int | None:
+        return None
+
+
+def test_without_one_flush_for_all_each_is_flushed(place: Path) -> None:
+    with opened(place) as engine:
+        put(engine, {"__default__/f_a": "Drinks coffee."})
+    files = FilesWithoutOneFlush(place)
+    with opened(place, files) as engine:
+        engine.memory("ann").apply(drafts(*SEVEN, EIGHTH))
+    flushed = [done.what for done in files.log if done.what.startswith("flush")]
+    assert (flushed.count("flush"), flushed.count("flush folder")) == (8 + 3, 2)
+
+
+def test_what_lies_on_two_file_systems_is_not_flushed_as_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(place) as engine:
+        put(engine, {"__default__/f_a": "Drinks coffee."})
+        paths = engine.context("ann").paths
+    files = RecordingFiles(place)
+    real = os.stat
+
+    def stat(path: str | Path, **options: bool) -> os.stat_result:
+        found = real(path, **options)
+        return os.stat_result((*found[:2], found.st_dev + 1, *found[3:10])) if path == paths.folder else found
+
+    monkeypatch.setattr(os, "stat", stat)
+    with flushed_together(files, paths, 100) as together:
+        assert not together.on
+    monkeypatch.undo()
+    with flushed_together(files, paths, 100) as together:
+        assert together.on

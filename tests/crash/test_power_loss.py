@@ -12,7 +12,7 @@ from typing import get_args
 
 import pytest
 from faults import Fault, FaultyFiles, Killed, without_exchange
-from operations import BASE, OPERATIONS, Operation, State, create, nothing, opened, six
+from operations import BASE, IMPORTED, OPERATIONS, Operation, State, create, migrate, nothing, opened, six
 from power import Disk, Done, Kind, RecordingFiles, laid_out
 from scenes import Scene, state, tree
 
@@ -21,7 +21,7 @@ from deermem.model.changes import ChangeSet
 from deermem.model.fact import Draft
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-SHORT = ("first", "create", "update", "delete", "six", "summaries", "migrate", "sealed")
+SHORT = ("first", "create", "update", "delete", "six", "summaries", "migrate", "migrate-many", "sealed")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def one(scene: Scene, seeds: int) -> None:
     history = recorded(scene.copy("recorded"), [operation.act], operation.cap)
     assert len(history.log) > 5
     lose_power(
-        scene, history, [operation.after if operation.name == "migrate" else operation.before, operation.after], seeds
+        scene, history, [operation.after if operation.act is migrate else operation.before, operation.after], seeds
     )
 
 
@@ -119,11 +119,17 @@ def test_without_exchange(name: str, place: Path, monkeypatch: pytest.MonkeyPatc
     one(Scene(OPERATIONS[name], place), 1)
 
 
-def after_a_kill(place: Path, operation: Operation, step: int, seeds: int) -> None:
-    """A process is killed before its flushes; the next commit returns, then power fails: it must be there."""
+def after_a_kill(place: Path, operation: Operation, step: int, seeds: int, first: str = "") -> None:
+    """A process is killed before its flushes; the next commit returns, then power fails: it must be there.
+
+    `first`: the call at which another process was killed before that one.
+    """
     scene = Scene(operation, place)
     for at in range(0, len(scene.dry.calls), step):
         root = scene.copy(f"killed-{at}")
+        earlier = Dying(root, scene.dry.calls.index(first) if first else 0)
+        with suppress(Killed):
+            operation.act(scene.opened(root, earlier))
         files = Dying(root, at)
         with suppress(Killed):
             operation.act(scene.opened(root, files))
@@ -131,7 +137,7 @@ def after_a_kill(place: Path, operation: Operation, step: int, seeds: int) -> No
             seen = state(engine)
             other = engine.memory("ann")
             other.apply(ChangeSet([Draft(content="The survivor's word.", id="g_3")]))
-        log = [*files.recorder.log, *survivor.log]
+        log = [*earlier.recorder.log, *files.recorder.log, *survivor.log]
         for kind in KINDS:
             for seed in range(seeds):
                 disk = Disk(kind, scene.template)
@@ -193,6 +199,10 @@ class Dying(FaultyFiles):
         with self._call("flush folder", path):
             self.recorder.flush_folder(path)
 
+    def flush_all(self, descriptor: int, folder: str) -> None:
+        with self._call("flush all", folder):
+            self.recorder.flush_all(descriptor, folder)
+
     def mkdir(self, path: str) -> bool:
         with self._call("mkdir", path):
             return self.recorder.mkdir(path)
@@ -219,11 +229,16 @@ class Dying(FaultyFiles):
 
 
 FOLDERS = Operation("folders", create, {"__default__/g_1": "Plays the oboe."}, {}, nothing)
+MANY_FOLDERS = Operation("folders-many", OPERATIONS["import"].act, IMPORTED, {}, nothing)
 
 
 @pytest.mark.parametrize("operation", [FOLDERS, OPERATIONS["create"], OPERATIONS["six"]], ids=lambda o: o.name)
 def test_a_killed_process_and_then_power(operation: Operation, place: Path) -> None:
     after_a_kill(place, operation, 1 if operation is FOLDERS else 3, 2)
+
+
+def test_two_killed_processes_and_then_power(place: Path) -> None:
+    after_a_kill(place, MANY_FOLDERS, 5, 3, first="flush folder users")
 
 
 @pytest.mark.soak
@@ -244,7 +259,7 @@ def test_many_cuts_of_commits_in_a_row(place: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("operation", [FOLDERS, *OPERATIONS.values()], ids=lambda o: o.name)
+@pytest.mark.parametrize("operation", [FOLDERS, MANY_FOLDERS, *OPERATIONS.values()], ids=lambda o: o.name)
 def test_many_killed_processes_and_then_power(operation: Operation, place: Path) -> None:
     if not operation.due:
         after_a_kill(place, operation, 1, 10)

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import deermem
 from deermem import FactConflict, Memory
@@ -145,16 +146,28 @@ def reindex(root: str, rounds: int) -> None:
 # --- migration
 
 
-def migrate(root: str, by: str) -> None:
-    """Migrates by the named door, and says how many facts there are then."""
-    with engine(root) as opened:
-        wait()
-        outcome = ""
-        if by == "migrate":
-            report = opened.migrate(["ann"])
-            assert report.ok, report
-            outcome = report.users[0].outcome
-        say(facts=len(opened.memory("ann").list()), outcome=outcome)
+def migrate(**arguments: Any) -> None:
+    """Migrates, and may die in it."""
+    sys.path.append(str(Path(__file__).parent))
+    from process_migrations import migrate as migrating
+
+    migrating(**arguments)
+
+
+def migrate_all(**arguments: Any) -> None:
+    """Migrates many users at once."""
+    sys.path.append(str(Path(__file__).parent))
+    from process_migrations import migrate_all as migrating
+
+    migrating(**arguments)
+
+
+def survey(**arguments: Any) -> None:
+    """Reads beside a migration."""
+    sys.path.append(str(Path(__file__).parent))
+    from process_migrations import survey as surveying
+
+    surveying(**arguments)
 
 
 # --- locks
@@ -326,7 +339,10 @@ def is_locked(path: Path) -> bool:
 
 VERBS: dict[str, Callable[..., None]] = {
     verb.__name__: verb
-    for verb in (mix, add, update, generations, watch, reindex, migrate, hold, write_slowly, fork, fork_holding)
+    for verb in (
+        *(mix, add, update, generations, watch, reindex, migrate, migrate_all),
+        *(survey, hold, write_slowly, fork, fork_holding),
+    )
 }
 
 if __name__ == "__main__":

@@ -164,3 +164,44 @@ class TestOldDefaultBucket:
         there = old_fact_file("fact_u1", "Deploys on Thursdays.", agent="__default__")
         done = plan({**self.store(), fact_path("__default__", "fact_u1"): there})
         assert [change.path for change in done.changes] == [LEAD]
+
+    @pytest.mark.parametrize(
+        ("old", "new", "named"),
+        [
+            (b"confidence: 0.8", b"confidence: 0.3", "confidence"),
+            (b"topics: []", b"topics: [work]", "topics"),
+            (b"threadId: t-1", b"threadId: t-2", "source"),
+            (b"topics: []\n", b"topics: []\nmood: good\n", "mood"),
+            (b"topics: []\n", b"topics: [] # ask again in May\n", "comments"),
+            (b"# Deploys on Thursdays.", b"# Thursdays", "title"),
+            (b"'2026-02-01T09", b"'2026-01-01T09", "createdAt"),
+        ],
+    )
+    def test_what_only_the_old_file_says_is_a_conflict(self, old: bytes, new: bytes, named: str) -> None:
+        """It goes without a backup: what the other one lacks would be gone."""
+        here = fact_path("__default__", "fact_u1")
+        there = old_fact_file("fact_u1", "Deploys on Thursdays.", agent="__default__")
+        changed = self.store()[LEAD].replace(old, new)
+        assert changed != self.store()[LEAD]
+        files = {**self.store(), LEAD: changed, here: there}
+        message = stop(MigrationError, files, "migration conflict", LEAD, here, f"already and differs in {named}; both")
+        assert message.endswith("; make the two equal, or remove one of them")
+
+    def test_what_the_default_bucket_says_more_is_none(self) -> None:
+        """Counts of changes are no statement, and what only the present file has stays with it."""
+        there = old_fact_file("fact_u1", "Deploys on Thursdays.", agent="__default__")
+        more = there.replace(b"revision: 2\n", b"revision: 5\nmood: good # mine\n").replace(b"02-02T", b"03-03T")
+        assert more.count(b"03-03T") == 1
+        done = plan({**self.store(), fact_path("__default__", "fact_u1"): more})
+        assert [change.path for change in done.changes] == [LEAD]
+
+    def test_an_old_document_that_says_it_otherwise_is_a_conflict_too(self) -> None:
+        """Of the document a backup stays, of the file nothing."""
+        document = one(v1_fact("fact_u1", "Deploys on Thursdays.", source="t-1", confidence=0.1))
+        stop(MigrationError, {**self.store(), **document}, LEAD, "users/ann/memory.json already and differs in confid")
+
+    def test_two_old_files_of_one_id_that_differ_are_a_conflict(self) -> None:
+        second = "agents/lead-agent/facts/copy.md"
+        files = {**self.store(), second: self.store()[LEAD].replace(b"topics: []\n", b"topics: []\nmood: bad\n")}
+        stop(MigrationError, files, LEAD, second, "differs in mood")
+        assert plan({**files, second: self.store()[LEAD]}).facts == 1

@@ -115,6 +115,15 @@ def test_a_summary_is_one_escaped_line_and_forges_no_section() -> None:
     assert text == "User Context:\n- Work: a Facts: - [goal | 1.00] &lt;b&gt;"
 
 
+def test_all_six_summaries_are_escaped_and_each_is_one_line() -> None:
+    names = ("work_context", "personal_context", "top_of_mind", "recent_months", "earlier_context")
+    texts = {name: f"<{name}>\u2028&\u202e\u200b 'x'" for name in (*names, "long_term_background")}
+    text = render([], summaries(**texts), budget=Budget())
+    shown = [line.partition(": ")[2] for line in text.split("\n") if line.startswith("- ")]
+    assert shown == [f"&lt;{name}&gt; &amp; 'x'" for name in texts]
+    assert len(text.split("\n")) == 9
+
+
 def test_order_is_confidence_then_newer_then_id() -> None:
     given = [
         fact("low", 0.5, day=9, fact_id="a"),
@@ -264,3 +273,5 @@ def test_no_room_is_an_empty_block(tokens: int) -> None:
 def test_a_bare_string_of_categories_is_refused() -> None:
     with pytest.raises(TypeError, match="guaranteed_categories is a string"):
         Budget(guaranteed_categories="correction")
+    with pytest.raises(TypeError, match=r"guaranteed_categories is \('correction', 7\)"):
+        Budget(guaranteed_categories=("correction", 7))  # type: ignore[arg-type]

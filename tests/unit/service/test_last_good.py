@@ -228,6 +228,14 @@ def test_a_torn_text_that_reads_whole_is_what_it_says(memory, path):
     assert [fact.content for fact in memory.list() if fact.id == "rust"] == ["Wants to"]
 
 
+def test_the_log_says_that_the_last_good_version_is_served_meanwhile(memory, path, caplog):
+    path.write_bytes(HALVES[0])
+    assert "rust" in [fact.id for fact in memory.list()]
+    (named,) = [record.getMessage() for record in caplog.records]
+    assert named.startswith(f"{path}:1 is not served: ")
+    assert named.endswith("; what it said before is, for a minute at most")
+
+
 def test_a_file_that_is_not_served_is_named_in_the_log_once(root, clock, caplog):
     folder = root / "users" / "alice" / "agents" / "coder" / "facts"
     folder.mkdir(parents=True)

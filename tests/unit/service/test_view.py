@@ -543,7 +543,7 @@ def odd(status: os.stat_result) -> os.stat_result:
 
 
 def test_closing_the_least_used_user_ends_its_watch(root, clock, monkeypatch):
-    monkeypatch.setattr("deermem.engine._OPEN_USERS", 2)
+    monkeypatch.setattr("deermem.service.open_users._OPEN_USERS", 2)
     gc.collect()
     before = open_watches()
     with DeerMem(root, clock=clock) as engine:

@@ -1,0 +1,231 @@
+"""The items of one namespace: found, listed, changed in one commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from deermem.engine import DeerMem
+from deermem.errors import Conflict, Corruption, DeerMemError, FactConflict, FactNotFound, InvalidInput
+from deermem.format import markdown
+from deermem.integrations.langgraph_store.listings import Listing, Listings, key_of
+from deermem.integrations.langgraph_store.names import Namespace, ids_of
+from deermem.integrations.langgraph_store.values import (
+    Meta,
+    Put,
+    fact_of,
+    refreshed,
+    title_of_key,
+)
+from deermem.memory import Memory
+from deermem.model.changes import ABSENT, ChangeSet, Delete, Upsert
+from deermem.model.fact import Fact, Source, derive_title
+from deermem.model.records import SearchFilter
+from deermem.service.locate import find
+from deermem.service.recall import Match, answered, asked
+from deermem.service.retrieval import retrieval_of
+from deermem.service.user import UserContext
+
+_ANY_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TRIES: Final = 30
+_SWEEPS: Final = 5
+_REFRESHED_FROM: Final = 0.01
+_log: Final = logging.getLogger("deermem")
+
+
+def check_put(put: Put) -> None:
+    """Raises InvalidInput for a value or a key that no file holds, before anything is written."""
+    fact_of(put, _fresh(ids_of(put.key)[0], _ANY_TIME))
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One namespace, the agent whose facts its items are, and the user whom that agent serves."""
+
+    engine: DeerMem
+    listings: Listings
+    user_id: str | None
+    agent: str
+    namespace: Namespace
+
+    @property
+    def _memory(self) -> Memory:
+        return self.engine.memory(self.user_id, self.agent)
+
+    @property
+    def _user(self) -> UserContext:
+        return self.engine.context(self.user_id)
+
+    def now(self) -> datetime:
+        """The engine's time."""
+        return self._user.clock()
+
+    # --- reading
+
+    def get(self, key: str) -> Fact | None:
+        """The fact of a key; raises Corruption where its file is there and can't be read."""
+        try:
+            fact = self._memory.get(ids_of(key)[0])
+        except FactNotFound:
+            fact = None
+        if fact is None or key_of(fact) != key:
+            fact = self.listing().by_key.get(key)
+        if fact is None or fact.expired_by(self.now()):
+            return None
+        if not self.listings.shows(fact):
+            raise self._unreadable(key, fact)
+        return fact
+
+    def listing(self) -> Listing:
+        """All items as they lie on disk now, those too whose time is over."""
+        return self.listings.of(self._user, self.agent)
+
+    def items(self) -> Sequence[tuple[str, Fact]]:
+        """Keys and facts of the items there are, the older first; what can't be read is left out."""
+        return self.listings.shown(self.listing(), self.now())
+
+    def is_empty(self) -> bool:
+        """Whether it has no item."""
+        now = self.now()
+        return all(fact.expired_by(now) for fact in self.listing().by_key.values())
+
+    def found(self, query: str, agents: Sequence[str]) -> Sequence[Match]:
+        """Every fact of this user's agents that a query finds, best first, without the excerpts that cost most."""
+        question = asked(self._user, agents, query, SearchFilter())
+        if question.query.is_empty or not question.size:
+            return ()
+        return answered(question, retrieval_of(self._user), question.size).matches
+
+    def _unreadable(self, key: str, fact: Fact) -> Corruption:
+        path = str(self._memory.path(fact.id))
+        return Corruption(
+            f"{path}: the JSON of item {key!r:.80} can't be read",
+            path=path,
+            reason="the JSON can't be read",
+            hint="mend the json block in that file, or delete the item",
+        )
+
+    # --- writing
+
+    def change(self, puts: Mapping[str, Put | None]) -> None:
+        """Puts, and deletes where it is None, in one commit; what others changed meanwhile is looked at again.
+
+        Raises InvalidInput for a value that no file holds, Corruption for a file that can't be read, and what the
+        store raises.
+        """
+        for left in reversed(range(_TRIES)):
+            change = self._decided(puts, bound=left > 0)
+            if not change.upserts and not change.deletes:
+                return
+            try:
+                self._memory.apply(change)
+            except (Conflict, FactNotFound):
+                if left == 0:
+                    raise
+            else:
+                return
+
+    def _decided(self, puts: Mapping[str, Put | None], *, bound: bool) -> ChangeSet:
+        """What is to be written over what lies there now; `bound`: only while that is still so."""
+        known = self.listing()
+        ids = {fact.id.lower(): fact.id for fact in known.facts}
+        now = self.now()
+        upserts: list[Upsert] = []
+        deletes: list[Delete] = []
+        for key, put in puts.items():
+            there = known.by_key.get(key)
+            if put is None:
+                deletes += [Delete(there.id, there.version if bound else None)] if there is not None else []
+                continue
+            base = _new(key, ids, now) if there is None else self._base(key, there, now)
+            expires = None if put.ttl is None else _after(now, put.ttl)
+            fact = fact_of(put, replace(base, expires_at=expires))
+            ids.setdefault(fact.id.lower(), fact.id)
+            expected = ABSENT if there is None else there.version
+            upserts.append(Upsert(fact, expected if bound else None))
+        return ChangeSet(upserts, deletes)
+
+    def _base(self, key: str, fact: Fact, now: datetime) -> Fact:
+        """What of a file stays under a new value; one whose time is over is as good as gone."""
+        if fact.expired_by(now):
+            return _fresh(fact.id, now)
+        if not self.listings.shows(fact):
+            raise self._unreadable(key, fact)
+        made = fact.title in (derive_title(fact.content), title_of_key(key))
+        return fact if not made and self._chose_title(fact) else replace(fact, title="")
+
+    def _chose_title(self, fact: Fact) -> bool:
+        """Whether a person wrote the heading: over an edited text, it is only that of the text before."""
+        found = find(self._user, self.agent, fact.id)
+        return found is not None and (not found.parsed.edited or markdown.only_heading_changed(found.data, fact))
+
+    def refresh(self, facts: Iterable[Fact]) -> None:
+        """Moves the ends of items that were read; a reading never fails by it."""
+        for _ in range(_TRIES):
+            due = [(found, later) for found in facts if (later := self._later(found)) is not None]
+            if not due:
+                return
+            try:
+                self._memory.apply(ChangeSet([Upsert(later, found.version) for found, later in due]))
+            except Conflict:
+                known = self.listing().by_key
+                facts = [there for found, _ in due if (there := known.get(key_of(found))) is not None]
+            except DeerMemError as error:
+                _log.warning("items of %s were read and their time was not moved: %s", self.agent, error)
+                return
+            else:
+                return
+
+    def _later(self, fact: Fact) -> Fact | None:
+        ttl = Meta.of(fact).ttl
+        now = self.now()
+        if ttl is None or fact.expires_at is None or fact.expired_by(now):
+            return None
+        end = _after(now, ttl)
+        # Else each reading would be a commit.
+        little = end - fact.expires_at < _REFRESHED_FROM * timedelta(minutes=ttl)
+        return None if little else refreshed(fact, end)
+
+    def sweep(self) -> int:
+        """Deletes the items whose time is over; how many there were."""
+        gone = 0
+        for _ in range(_SWEEPS):
+            now = self.now()
+            over = [Delete(fact.id, fact.version) for fact in self.listing().facts if fact.expired_by(now)]
+            if not over:
+                break
+            try:
+                gone += len(self._memory.apply(ChangeSet(deletes=over)).deleted)
+            except (FactConflict, FactNotFound):
+                continue
+        return gone
+
+
+def _new(key: str, ids: Mapping[str, str], now: datetime) -> Fact:
+    """A fact for a new item, with an id that nothing has."""
+    free = [fact_id for fact_id in _ids_to_make(key) if fact_id.lower() not in ids]
+    if not free:
+        holder = ids[ids_of(key)[0].lower()]
+        raise InvalidInput(f"the place of item {key!r:.80} is taken by fact {holder!r}", hint="rename that file")
+    return _fresh(free[0], now)
+
+
+def _ids_to_make(key: str) -> tuple[str, ...]:
+    """Those of `ids_of` without capital letters: on a disk without case they would be another key's."""
+    return tuple(fact_id for fact_id in ids_of(key) if fact_id == fact_id.lower())
+
+
+def _fresh(fact_id: str, now: datetime) -> Fact:
+    return Fact(id=fact_id, content="", title="", source=Source("unknown"), created_at=now, updated_at=now)
+
+
+def _after(now: datetime, minutes: float) -> datetime:
+    try:
+        return now + timedelta(minutes=minutes)
+    except OverflowError:
+        raise InvalidInput(
+            f"a ttl of {minutes!r} minutes ends after the year 9999", hint="give None for no end"
+        ) from None

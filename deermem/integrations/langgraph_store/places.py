@@ -1,0 +1,105 @@
+"""Which user and agent a namespace's items belong to, and which namespaces there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from langgraph.store.base import MatchCondition
+
+from deermem.engine import DeerMem
+from deermem.errors import InvalidInput
+from deermem.integrations.langgraph_store.buckets import Bucket
+from deermem.integrations.langgraph_store.listings import Listings
+from deermem.integrations.langgraph_store.names import (
+    Namespace,
+    agent_of,
+    check_namespace,
+    is_long,
+    namespace_of,
+    text_of_label,
+)
+from deermem.model.fact import Fact
+from deermem.model.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The namespaces of one store. `user_at` is the place in a namespace that names the user.
+
+    A namespace that is too short to name one, and each without `user_at`, is that of `user_id`.
+    """
+
+    engine: DeerMem
+    user_id: str | None
+    user_at: int | None
+    listings: Listings = field(default_factory=Listings)
+
+    def bucket(self, namespace: Namespace) -> Bucket:
+        """The place of one namespace; nothing is made. Raises InvalidInput where no folder can be called so."""
+        check_namespace(namespace)
+        return Bucket(self.engine, self.listings, self._user_of(namespace), agent_of(namespace), namespace)
+
+    def below(self, prefix: Namespace) -> list[Bucket]:
+        """The namespaces with a folder that begin with these labels, in their order."""
+        check_namespace(prefix)
+        found: dict[Namespace, Bucket] = {}
+        for user_id in self._users(prefix):
+            for agent in self.engine.agents(user_id):
+                namespace = self._namespace(user_id, agent, prefix)
+                if namespace is None or namespace[: len(prefix)] != prefix:
+                    continue
+                # A folder that another program made under a user who isn't the namespace's own is not ours.
+                if _folder(self._user_of(namespace)) == _folder(user_id):
+                    found[namespace] = self.bucket(namespace)
+        return [found[namespace] for namespace in sorted(found)]
+
+    def _user_of(self, namespace: Namespace) -> str | None:
+        if self.user_at is None or len(namespace) <= self.user_at:
+            return self.user_id
+        return text_of_label(namespace[self.user_at])
+
+    def _users(self, prefix: Namespace) -> Iterator[str | None]:
+        """The users whom the namespaces below a prefix may belong to, by id or folder."""
+        if self.user_at is None or len(prefix) > self.user_at:
+            yield self._user_of(prefix)
+            return
+        if self.user_id is not None or not self.engine.settings.strict_user_scope:
+            yield self.user_id
+        yield from (name for name in self.engine.users() if name != _folder(self.user_id))
+
+    def _namespace(self, user_id: str | None, agent: str, asked: Namespace) -> Namespace | None:
+        """The namespace of an agent: by its name, else by what its files say, else by what is asked for."""
+        if not is_long(agent):
+            return namespace_of(agent)
+        if asked and agent_of(asked) == agent:
+            return asked
+        facts = self.listings.of(self.engine.context(user_id), agent).facts
+        return next((said for fact in facts if (said := _said(fact)) and agent_of(said) == agent), None)
+
+
+def _folder(user_id: str | None) -> str | None:
+    """The folder of a user; "", which no folder is called, for an id that none can have."""
+    try:
+        return Scope(user_id).user_folder
+    except InvalidInput:
+        return ""
+
+
+def _said(fact: Fact) -> Namespace | None:
+    """The namespace that a file says, however a person spelled it."""
+    labels = fact.extra.get("namespace")
+    if not isinstance(labels, list) or not labels:
+        return None
+    return tuple(str(label) for label in labels)
+
+
+def fits(condition: MatchCondition, namespace: Namespace) -> bool:
+    """Whether a namespace begins or ends with a path, in which `*` stands for any one label."""
+    path = tuple(condition.path)
+    if condition.match_type not in ("prefix", "suffix"):
+        raise InvalidInput(f"Unsupported match type: {condition.match_type!r:.40}", hint='use "prefix" or "suffix"')
+    if len(path) > len(namespace):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))

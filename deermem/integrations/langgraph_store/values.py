@@ -1,0 +1,242 @@
+"""An item as a fact and back: the text of a value is the file's text, the rest of it front matter, else it is JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from deermem.clock import format_timestamp, parse_timestamp
+from deermem.errors import InvalidInput
+from deermem.format import markdown
+from deermem.format.exact_json import dumps
+from deermem.model.fact import MAX_CONTENT_BYTES, MAX_TITLE, Fact, derive_title, normalize_content
+from deermem.model.values import JsonObject, JsonValue
+
+OWN_KEYS: Final = ("namespace", "item", "value")
+"""The front matter keys of an item; all others are a person's, and stay."""
+
+_TEXT_NAMES: Final = ("content", "text", "memory")
+_MAX_DEPTH: Final = 100
+_NUMBER_END: Final = 10**4000
+_FENCED = re.compile(r"^```json\n(.*?)\n```[^\S\n]*$", re.DOTALL | re.MULTILINE)
+_BLANK_TOPIC = re.compile(r"[\0\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What an item's file says beside its value. `fields` None: all of it is searched; (): nothing of it is.
+
+    `ttl` is in minutes. `updated_at` is there where the file was rewritten since without a new value.
+    """
+
+    key: str | None = None
+    ttl: float | None = None
+    updated_at: datetime | None = None
+    fields: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, fact: Fact) -> Meta:
+        """As a file says, whoever wrote it: what makes no sense says nothing."""
+        item = _mapping(fact.extra.get("item"))
+        key, ttl, updated, fields = item.get("key"), item.get("ttl"), item.get("updated"), item.get("search")
+        timed = isinstance(ttl, (int, float)) and not isinstance(ttl, bool) and 0 < ttl < math.inf
+        named = tuple(str(name) for name in fields) if isinstance(fields, list) else ()
+        return cls(
+            key=str(key) if isinstance(key, (str, int)) else None,
+            ttl=float(ttl) if timed and isinstance(ttl, (int, float)) else None,
+            updated_at=parse_timestamp(updated) if isinstance(updated, str) else None,
+            fields=() if fields is False else named or None,
+        )
+
+
+def checked_value(value: object, name: str = "value", depth: int = 0) -> JsonValue:
+    """A deep copy in JSON's own types; raises InvalidInput naming the place of what JSON has no form for."""
+    if depth > _MAX_DEPTH:
+        raise InvalidInput(f"{name:.80} nests deeper than {_MAX_DEPTH} levels", hint="flatten it")
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        if abs(value) >= _NUMBER_END:
+            raise InvalidInput(f"{name:.80} is a number of more than 4000 digits", hint="give it as text")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidInput(f"{name:.80} is {value!r}, which JSON has no form for", hint="give null or text")
+        return float(value)
+    if isinstance(value, Mapping):
+        return {_checked_key(key, name): checked_value(part, f"{name}.{key}", depth + 1) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [checked_value(part, f"{name}[{at}]", depth + 1) for at, part in enumerate(value)]
+    raise InvalidInput(f"{name:.80} is of type {type(value).__name__}", hint="use JSON's types")
+
+
+def _checked_key(key: object, name: str) -> str:
+    if isinstance(key, str):
+        return key
+    raise InvalidInput(f"{name:.80} has the key {key!r:.40}, which is not text", hint="quote it")
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """What a put asks for, checked. `value` is a copy of the caller's; `topics` None leaves a file's own.
+
+    `fields` and `ttl` are those of `Meta`.
+    """
+
+    namespace: tuple[str, ...]
+    key: str
+    value: JsonObject
+    ttl: float | None = None
+    fields: tuple[str, ...] | None = None
+    topics: tuple[str, ...] | None = None
+
+
+def fact_of(put: Put, base: Fact) -> Fact:
+    """The fact that holds a put's value, over `base`, which has id, times and whatever a person set.
+
+    The title of `base` counts where it has one. Raises InvalidInput for what no file holds.
+    """
+    fact = _as_text(put, base)
+    if fact is not None:
+        try:
+            markdown.encode(fact)
+        except InvalidInput:
+            fact = None
+    if fact is None:
+        fact = _as_json(put, base)
+        markdown.encode(fact)
+    return fact
+
+
+def _as_text(put: Put, base: Fact) -> Fact | None:
+    """The form for values that have a text; None for others."""
+    named = next((name for name in _TEXT_NAMES if isinstance(put.value.get(name), str)), None)
+    name = next(iter(put.value)) if named is None and len(put.value) == 1 else named
+    text = put.value.get(name) if name is not None else None
+    if name is None or not isinstance(text, str) or not (content := normalize_content(text)):
+        return None
+    start = text.index(content)
+    item: JsonObject = {"text": name}
+    for side, blank in (("before", text[:start]), ("after", text[start + len(content) :])):
+        if blank:
+            item[side] = len(blank) if not blank.strip("\n") else blank
+    further = {key: part for key, part in put.value.items() if key != name}
+    return _with(put, base, content, base.title or derive_title(content), (item, further))
+
+
+def _as_json(put: Put, base: Fact) -> Fact:
+    body = dumps(put.value)
+    if len(body.encode()) + 12 > MAX_CONTENT_BYTES:
+        body = json.dumps(put.value, separators=(",", ":"), allow_nan=False)
+    content = f"```json\n{body}\n```"
+    if len(content.encode()) > MAX_CONTENT_BYTES:
+        size = len(content.encode())
+        raise InvalidInput(
+            f"the value of {put.key!r:.60} takes {size} bytes", hint=f"at most {MAX_CONTENT_BYTES} fit; split it"
+        )
+    return _with(put, base, content, base.title or title_of_key(put.key), ({"json": True}, {}))
+
+
+def _with(put: Put, base: Fact, content: str, title: str, parts: tuple[JsonObject, JsonObject]) -> Fact:
+    form, further = parts
+    item: JsonObject = {} if put.key == base.id else {"key": put.key}
+    item |= form
+    if put.ttl is not None:
+        item["ttl"] = int(put.ttl) if put.ttl.is_integer() else put.ttl
+    if put.fields is not None:
+        item["search"] = list(put.fields) or False
+    extra: JsonObject = {"namespace": list(put.namespace), "item": item, "value": further}
+    extra |= {key: part for key, part in base.extra.items() if key not in OWN_KEYS}
+    if not further:
+        del extra["value"]
+    # Those of a put with fields were made of its value.
+    kept = base.topics if not Meta.of(base).fields else ()
+    topics = kept if put.topics is None else put.topics
+    return replace(base, content=content, title=title, topics=topics, extra=extra)
+
+
+def title_of_key(key: str) -> str:
+    """The heading of an item whose value is JSON."""
+    line = " ".join("".join(each if each.isprintable() else " " for each in key).split())
+    return line[:MAX_TITLE].strip() or "Item"
+
+
+def read_value(fact: Fact) -> JsonObject | None:
+    """The value that a file holds, made anew each time; None where its JSON can't be read.
+
+    A file that no store wrote is a `json` block that says it all, or `content`, with what stands below `value` in
+    its front matter.
+    """
+    item = _mapping(fact.extra.get("item"))
+    name = item.get("text")
+    if not isinstance(name, str):
+        found = _FENCED.search(fact.content)
+        whole = found is not None and found.group() == fact.content
+        parsed = _parsed(found[1]) if found is not None and (whole or item.get("json") is True) else None
+        if parsed is not None or item.get("json") is True:
+            return parsed
+        name = "content"
+    value: JsonObject = {name: _blank(item.get("before")) + fact.content + _blank(item.get("after"))}
+    for key, part in _mapping(fact.extra.get("value")).items():
+        value.setdefault(key, _copy(part))
+    return value
+
+
+def is_json(fact: Fact) -> bool:
+    """Whether a store wrote a fact's value as JSON, so that looking at it is worth remembering."""
+    return _mapping(fact.extra.get("item")).get("json") is True
+
+
+def refreshed(fact: Fact, expires_at: datetime) -> Fact:
+    """The fact with another end; it still says when its value was put."""
+    item = {**_mapping(fact.extra.get("item"))}
+    item.setdefault("updated", format_timestamp(fact.updated_at))
+    return replace(fact, expires_at=expires_at, extra={**fact.extra, "item": item})
+
+
+def topic_of(text: str) -> str:
+    """A text as one line that a topic can hold, "" for nothing visible."""
+    return " ".join(_BLANK_TOPIC.sub(" ", text).split())
+
+
+def leaves(value: JsonValue) -> list[str]:
+    """Every text and number in a value."""
+    if isinstance(value, Mapping):
+        return [text for part in value.values() for text in leaves(part)]
+    if isinstance(value, list):
+        return [text for part in value for text in leaves(part)]
+    return [] if value is None else [str(value)]
+
+
+def _parsed(text: str) -> JsonObject | None:
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _blank(value: JsonValue) -> str:
+    """The blank space around a text: as it is, or a number of line ends."""
+    if isinstance(value, int):
+        return "\n" * min(value, MAX_CONTENT_BYTES)
+    return value if isinstance(value, str) else ""
+
+
+def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _copy(value: JsonValue) -> JsonValue:
+    if isinstance(value, Mapping):
+        return {key: _copy(part) for key, part in value.items()}
+    return [_copy(part) for part in value] if isinstance(value, list) else value
