@@ -132,6 +132,8 @@ class Memory:
         """The one write path: commits the whole change set or nothing of it."""
         from deermem.service.apply import apply
 
+        if not isinstance(change, ChangeSet):
+            raise InvalidInput(f"the change is {type(change).__name__}", hint="give a ChangeSet")
         return apply(self._user, self.scope.agent, change)
 
     def state_token(self) -> str:
@@ -175,7 +177,7 @@ class Memory:
 
         return fact_text(self._user, self.scope.agent, check_id(fact_id))
 
-    def write_text(self, fact_id: str, text: bytes, expected: Expected = None) -> Fact:
+    def write_text(self, fact_id: str, text: bytes | str, expected: Expected = None) -> Fact:
         """Makes an edited text the fact's file; comments, order and own keys are as the text has them.
 
         Raises InvalidInput that names line and mend, FactNotFound, and FactConflict where the fact isn't the
@@ -183,16 +185,16 @@ class Memory:
         """
         from deermem.service.edit import write_text
 
-        return write_text(self._user, self.scope.agent, check_id(fact_id), text, expected)
+        return write_text(self._user, self.scope.agent, check_id(fact_id), _bytes_of(text), expected)
 
-    def add_text(self, text: bytes) -> Commit:
+    def add_text(self, text: bytes | str) -> Commit:
         """Stores a new fact, `facts[0]` of the commit, from a file's text, front matter or not.
 
         Raises as `add`; InvalidInput names the line.
         """
         from deermem.service.edit import add_text
 
-        return add_text(self._user, self.scope.agent, text)
+        return add_text(self._user, self.scope.agent, _bytes_of(text))
 
     # --- finding
 
@@ -306,3 +308,17 @@ class Memory:
         from deermem.service.foreign import import_from
 
         return import_from(self._user, self.scope.agent, kind, origin, replace_all=replace, dry_run=dry_run)
+
+
+def _bytes_of(text: object) -> bytes:
+    """A file's text as it would lie on disk; raises InvalidInput."""
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise InvalidInput(f"the text is {type(text).__name__}", hint="give a file's text, as bytes or str")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"the text can't be stored: {error.reason} at character {error.start}", hint="mend it"
+        ) from None

@@ -10,12 +10,13 @@ import click
 
 from deermem.cli.input import STANDARD_STREAM, read_stdin
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.notices import note_evicted
+from deermem.cli.notices import RAISE_CAP, note_evicted
 from deermem.cli.output import count, done, emit, note, say
 from deermem.errors import DeerMemError, InvalidInput
 from deermem.model.imports import KINDS
 
 if TYPE_CHECKING:
+    from deermem.engine import DeerMem
     from deermem.model.imports import ImportReport
 
 _NAMED: Final = 10
@@ -39,7 +40,8 @@ def import_document(invocation: Invocation, file: str, kind: str, replace: bool,
     origin = read_stdin() if file == STANDARD_STREAM else file
     with invocation.engine() as engine, _refusals(dry_run), _naming(file, kind):
         report = invocation.handle(engine).import_from(kind, origin, replace=replace, dry_run=dry_run)
-        note_evicted(engine, report.evicted, would=dry_run)
+        _note_left_out(engine, report)
+        note_evicted(engine, [name for name in report.evicted if name not in report.left_out], would=dry_run)
     _note_skipped(report.skipped)
     if invocation.json:
         emit(report)
@@ -47,6 +49,17 @@ def import_document(invocation: Invocation, file: str, kind: str, replace: bool,
         say(_summary(report))
     else:
         done(_summary(report))
+
+
+def _note_left_out(engine: DeerMem, report: ImportReport) -> None:
+    """What the cap keeps out was never in the memory: it must not look as if it had been taken from it."""
+    if report.left_out:
+        verb = "would not be" if report.dry_run else "not"
+        cap = count(engine.settings.max_facts, "fact")
+        more = ", …" if len(report.left_out) > _NAMED else ""
+        named = ", ".join(report.left_out[:_NAMED]) + more
+        number = count(len(report.left_out), "fact")
+        note(f"deermem: {number} {verb} taken in, to keep the cap of {cap}: {named}; {RAISE_CAP}")
 
 
 @contextmanager

@@ -16,13 +16,14 @@ class ImportReport(Commit):
     """The commit of an import, told apart by what became of each fact; all are ids of this memory.
 
     `added` are new and stored, `updated` were there and say something else now, `present` said it already, under
-    this id or another. `evicted` may name new facts too: those that the cap leaves no room for. `skipped` says what
-    of a foreign memory was passed over, and why. With `dry_run` nothing was changed: it is what would come of it,
+    this id or another. `left_out` are new facts that the cap has no room for: they are in `evicted` too. `skipped`
+    says what of a foreign memory was passed over, and why. With `dry_run` nothing was changed: it is what would come of it,
     and `revision` is the present one.
     """
 
     added: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
     present: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     dry_run: bool = False

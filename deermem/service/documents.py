@@ -117,6 +117,7 @@ class _Tally:
             added=tuple(fact.id for fact in self.added if fact.id not in evicted),
             updated=tuple(self.updated),
             present=tuple(fact_id for fact_id in dict.fromkeys(self.present) if fact_id not in evicted),
+            left_out=tuple(fact.id for fact in self.added if fact.id in evicted),
             skipped=intake.skipped,
             dry_run=dry_run,
         )

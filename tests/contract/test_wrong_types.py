@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deermem import ChangeSet, Delete, FactNotFound, InvalidInput
+from deermem import ChangeSet, Delete, Draft, FactNotFound, InvalidInput
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,21 @@ def test_an_unresolved_merge_is_refused_before_a_user_comes_to_be(engine, root):
     with pytest.raises(InvalidInput, match="code fence"):
         newcomer.update(fact.id, torn)
     assert newcomer.get(fact.id) == fact
+
+
+@pytest.mark.parametrize("change", [None, [], "x", [Draft(content="x")]])
+def test_a_change_that_is_no_change_set_is_named(memory, change):
+    with pytest.raises(InvalidInput, match="the change is"):
+        memory.apply(change)
+
+
+@pytest.mark.parametrize("text", [None, 5, [], "\ud800"])
+def test_a_text_that_is_none_is_named(memory, text):
+    with pytest.raises(InvalidInput, match="the text"):
+        memory.add_text(text)
+
+
+def test_a_file_may_be_given_as_text(memory):
+    fact = memory.add_text("# Tea\n\nLikes green tea.\n").facts[0]
+    edited = memory.text(fact.id).data.decode().replace("green", "black")
+    assert memory.write_text(fact.id, edited).content == "Likes black tea."
