@@ -79,7 +79,7 @@ def test_every_command_can_be_parsed():
 
 
 def test_every_link_leads_to_a_heading():
-    docs = Path(deermem.__file__).resolve().parent.parent / "docs"
+    docs = Path(__file__).resolve().parents[2] / "docs"
     targets = re.findall(r"\]\(([a-z-]*(?:\.md)?)(?:#([a-z0-9-]+))?\)", PAGE)
     assert len(targets) > 5
     for name, heading in targets:
