@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from builders_stopped import old_users, waiting
 
 USERS = 12
 
@@ -48,30 +48,18 @@ sys.exit(run(sys.argv[1:]))
 @pytest.fixture
 def store(root: Path) -> Path:
     """Twelve users of version 1."""
-    for number in range(USERS):
-        home = root / f"users/user{number:02}"
-        home.mkdir(parents=True)
-        facts = [{"id": f"f{fact}", "content": f"Fact {fact} of {number}"} for fact in range(3)]
-        (home / "memory.json").write_text(json.dumps({"version": "1.0", "facts": facts}))
-    return root
+    return old_users(root, [f"user{number:02}" for number in range(USERS)])
 
 
 @contextmanager
 def held_up(store: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """A migration of which two users are done and eight in work, after a first signal that was acknowledged."""
-    command = [sys.executable, "-c", HELD_UP, "migrate", "--all-users", "--root", str(store)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
-        try:
-            assert process.stderr is not None
-            while process.stderr.readline() != "waiting\n":
-                assert process.poll() is None
-            process.send_signal(signal.SIGINT)
-            line = process.stderr.readline()
-            assert line == "deermem: stopping after the users in work; once more stops at once\n"
-            yield process
-        finally:
-            process.kill()
+    with waiting(store, environment, HELD_UP) as process:
+        assert process.stderr is not None
+        process.send_signal(signal.SIGINT)
+        line = process.stderr.readline()
+        assert line == "deermem: stopping after the users in work; once more stops at once\n"
+        yield process
 
 
 def migrated(store: Path) -> list[str]:

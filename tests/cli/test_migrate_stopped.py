@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from builders_stopped import old_users, waiting
 
 USERS = 6
 
@@ -44,12 +45,7 @@ sys.exit(run(sys.argv[1:]))
 @pytest.fixture
 def store(root: Path) -> Path:
     """Six users of version 1."""
-    for number in range(USERS):
-        home = root / f"users/user{number}"
-        home.mkdir(parents=True)
-        facts = [{"id": f"f{fact}", "content": f"Fact {fact} of {number}"} for fact in range(3)]
-        (home / "memory.json").write_text(json.dumps({"version": "1.0", "facts": facts}))
-    return root
+    return old_users(root, [f"user{number}" for number in range(USERS)])
 
 
 @contextmanager
@@ -57,16 +53,8 @@ def held_up(
     store: Path, environment: dict[str, str], *options: str, code: str = HELD_UP
 ) -> Iterator[subprocess.Popen[str]]:
     """A migration that has come to the middle of the third user."""
-    command = [sys.executable, "-c", code, "migrate", "--all-users", "--root", str(store), *options]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
-        try:
-            assert process.stderr is not None
-            while process.stderr.readline() != "waiting\n":
-                assert process.poll() is None
-            yield process
-        finally:
-            process.kill()
+    with waiting(store, environment, code, *options) as process:
+        yield process
 
 
 def migrated(store: Path) -> list[str]:
