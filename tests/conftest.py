@@ -15,7 +15,9 @@ from deermem.testing import FakeClock
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
-hypothesis.settings.register_profile("default", deadline=None, derandomize=True, database=None, print_blob=True)
+hypothesis.settings.register_profile(
+    "default", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=60
+)
 hypothesis.settings.register_profile("soak", deadline=None, max_examples=500, print_blob=True)
 
 

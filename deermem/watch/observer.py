@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _QUEUE_SIZE: Final = "/proc/sys/fs/inotify/max_queued_events"
 _USUAL_QUEUE: Final = 16_384
 _WITHOUT_EVENTS: Final = ("kqueue", "polling")
+_EVENTS_LOG: Final = "watchdog.observers.inotify"
 _WANTED: Final = (
     *("FileCreatedEvent", "FileModifiedEvent", "FileMovedEvent", "FileDeletedEvent", "FileClosedEvent"),
     *("FileAttribEvent", "DirCreatedEvent", "DirMovedEvent", "DirDeletedEvent", "DirAttribEvent"),
@@ -70,6 +72,8 @@ def follow(folders: Sequence[str], take: Callable[[Event], None]) -> Observation
 
     if Observer.__module__.rpartition(".")[2] in _WITHOUT_EVENTS:
         raise OSError(errno.ENOTSUP, "this system tells of no events without a descriptor for each file")
+    # A thread that is being ended may still come round once and call that an error, for all the terminal to see.
+    logging.getLogger(_EVENTS_LOG).addFilter(_said_while_running)
     # Said of folders made in quick succession, where it means nothing; as an error it would end the reading thread.
     warnings.filterwarnings("ignore", message="Callback with id ", category=RuntimeWarning)
     observer = Observer(timeout=0.2)
@@ -82,6 +86,14 @@ def follow(folders: Sequence[str], take: Callable[[Event], None]) -> Observation
         observer.stop()
         raise
     return _Observed(observer)
+
+
+def _said_while_running(_: logging.LogRecord) -> bool:
+    """Whether to let a line of watchdog's through: unless it comes from a thread of its own that was told to end."""
+    from watchdog.utils import BaseThread
+
+    speaker = threading.current_thread()
+    return not isinstance(speaker, BaseThread) or speaker.should_keep_running()
 
 
 def _start(observer: BaseObserver, folders: Sequence[str], handler: FileSystemEventHandler, *, recursive: bool) -> None:

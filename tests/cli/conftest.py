@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from builders_program import program_environment
 from builders_store import ordinary_user
 
-import deermem
 from deermem.cli.main import run
 
 
@@ -97,12 +96,6 @@ def program() -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return program
-
-
-def program_environment() -> dict[str, str]:
-    """An environment where `python -m deermem` is the package under test."""
-    package_parent = Path(deermem.__file__).resolve().parent.parent
-    return {**os.environ, "PYTHONPATH": str(package_parent), "PYTHONIOENCODING": "utf-8"}
 
 
 @pytest.fixture

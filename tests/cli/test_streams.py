@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
 import os
@@ -15,29 +17,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from builders_program import Nobody
+
+from deermem.cli.main import run
 
 Done = subprocess.CompletedProcess[str]
 Shell = Callable[..., Done]
-NOBODY = 65534
-# The superuser becomes nobody, who may not be able to read Python's own library: so it is loaded by calls before.
-AS_NOBODY = f"""
-import contextlib, difflib, importlib, io, os, pkgutil, shutil, signal, subprocess, tempfile, traceback
-import deermem
-from deermem.cli.main import main, run
-for part in pkgutil.iter_modules(deermem.__path__, "deermem."):
-    if part.name not in ("deermem.integrations", "deermem.testing", "deermem.__main__"):
-        folder = vars(importlib.import_module(part.name)).get("__path__", [])
-        for module in pkgutil.walk_packages(folder, part.name + "."):
-            importlib.import_module(module.name)
-with tempfile.TemporaryDirectory() as scratch, contextlib.redirect_stdout(io.StringIO()):
-    for call in (["add", "tea"], ["search", "tea"], ["--json", "check"], ["export"], ["stats"], ["clear", "--yes"]):
-        assert run(["--root", scratch, *call]) == 0
-tempfile.tempdir = None
-os.setgroups([])
-os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
-main()
-"""
-
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell and file modes"),
     pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device"),
@@ -63,11 +48,32 @@ def shell(place: Path, environment: dict[str, str]) -> Shell:
     return partial(in_shell, place, environment, ["-m", "deermem"])
 
 
+@pytest.fixture(scope="module")
+def nobody() -> Iterator[Nobody | None]:
+    if os.geteuid() != 0:
+        yield None
+        return
+    with Nobody() as process:
+        yield process
+
+
 @pytest.fixture
-def ordinary(place: Path, environment: dict[str, str]) -> Shell:
-    """The same as a user to whom file modes apply."""
-    start = ["-c", AS_NOBODY] if os.geteuid() == 0 else ["-m", "deermem"]
-    return partial(in_shell, place, environment, start)
+def ordinary(place: Path, environment: dict[str, str], nobody: Nobody | None) -> Shell:
+    """Runs `deermem --root ROOT …` as a user to whom file modes apply."""
+    if nobody is None:
+        return partial(in_shell, place, environment, ["-m", "deermem"])
+
+    def run_it(*arguments: str, at: Path | None = None, **extra: str) -> Done:
+        return nobody(place, {**environment, **extra}, ["--root", str(at or place / "s"), *arguments])
+
+    return run_it
+
+
+@pytest.fixture
+def tea(place: Path) -> None:
+    """A store with one fact."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert run(["--root", str(place / "s"), "add", "Likes tea"]) == 0
 
 
 def in_shell(
@@ -93,9 +99,15 @@ def in_shell(
 
 
 @pytest.fixture
-def stored(shell: Shell) -> Callable[[], list[str]]:
+def stored(place: Path) -> Callable[[], list[str]]:
     """The contents of the facts that are stored."""
-    return lambda: [fact["content"] for fact in json.loads(shell("list", "--json").stdout)]
+
+    def contents() -> list[str]:
+        with contextlib.redirect_stdout(io.StringIO()) as answer:
+            assert run(["--root", str(place / "s"), "list", "--json"]) == 0
+        return [fact["content"] for fact in json.loads(answer.getvalue())]
+
+    return contents
 
 
 def fact_file(place: Path) -> Path:
@@ -136,8 +148,7 @@ def in_turn(commands):
 
 
 @pytest.mark.parametrize(("command", "streams"), in_turn(ANSWERS))
-def test_an_answer_that_can_not_be_printed_is_one_line(shell, command, streams):
-    shell("add", "Likes tea")
+def test_an_answer_that_can_not_be_printed_is_one_line(shell, command, streams, tea):
     done = shell(*command, streams=streams)
     assert done.returncode == 1
     assert one_line(done).startswith(f"standard output can't be written: {OUTPUT_REFUSED[streams]}; ")
@@ -206,8 +217,7 @@ def test_standard_input_that_can_not_be_read_is_one_line(shell, place, command, 
     assert not (place / "s").exists()
 
 
-def test_clear_asks_nobody_where_standard_input_is_closed(shell, stored):
-    shell("add", "Likes tea")
+def test_clear_asks_nobody_where_standard_input_is_closed(shell, stored, tea):
     done = shell("clear", streams="<&-")
     assert done.returncode == 2
     assert "--yes" in one_line(done)
@@ -324,22 +334,24 @@ def test_an_index_that_may_only_be_read_is_read(ordinary, place):
 # --- files that are not served
 
 
+@pytest.fixture
+def unserved(place: Path, tea: None) -> Path:
+    """A file of the store that no fact can be read from."""
+    bad = fact_file(place).with_name("bad.md")
+    bad.write_text("---\nid: bad\nconfidence: high\n---\nText\n")
+    return bad
+
+
 @pytest.mark.parametrize("command", [["list"], ["search", "tea"], ["context"], ["export"], ["stats"]], ids=" ".join)
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
-def test_a_file_that_is_not_served_is_named_once(shell, place, command, options):
-    shell("add", "Likes tea")
-    bad = fact_file(place).with_name("bad.md")
-    bad.write_text("---\nid: bad\nconfidence: high\n---\nText\n")
-    done = shell(*command, *options)
-    assert done.returncode == 0
-    assert one_line(done).startswith(f"{bad}:3 is not served: confidence is 'high'")
+def test_a_file_that_is_not_served_is_named_once(call, place, command, options, unserved):
+    answer = call(*command, *options, at=place / "s")
+    assert answer.code == 0
+    assert answer.complaint.startswith(f"{unserved}:3 is not served: confidence is 'high'")
 
 
-def test_check_names_it_in_its_answer_alone(shell, place):
-    shell("add", "Likes tea")
-    bad = fact_file(place).with_name("bad.md")
-    bad.write_text("---\nid: bad\nconfidence: high\n---\nText\n")
+def test_check_names_it_in_its_answer_alone(call, place, unserved):
     for command in ("check", "doctor"):
-        done = shell(command)
-        assert (done.returncode, done.stderr) == (1, "")
-        assert str(bad) in done.stdout
+        answer = call(command, at=place / "s")
+        assert (answer.code, answer.err) == (1, "")
+        assert str(unserved) in answer.out

@@ -14,7 +14,7 @@ from deermem.format.markdown import decode, encode
 from deermem.format.problems import FormatError
 from deermem.model.fact import CATEGORIES, SOURCE_TYPES, Fact, Source, check_content, derive_title, normalize_content
 
-SCALE = settings.default.max_examples if settings.default and settings.default.max_examples > 100 else 90
+SCALE = settings.default.max_examples if settings.default and settings.default.max_examples > 100 else 60
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ODD = (
     "---\n", "--- \n", "# head\n", "## sub\n", "```\n", "\r\n", "\r", "\n", "\n\n", "    ", "\t", "\u2028",
