@@ -8,7 +8,10 @@ from typing import Final
 
 from deermem.extract.messages import Turn
 
-_TAIL: Final = 3
+_TAIL: Final = 8
+"""As many as a person may take back, by editing what they said or asking for another answer."""
+
+_SURE: Final = 3
 """Short answers recur word for word; three turns in a row seldom do."""
 
 
@@ -25,17 +28,21 @@ def tail_of(turns: Sequence[Turn]) -> tuple[str, ...]:
 def beyond(turns: Sequence[Turn], tail: Sequence[str]) -> tuple[Turn, ...]:
     """The turns that came after a watermark; all of them where it is not among them.
 
-    Where it stands twice, the first place counts: what is extracted again is refused as known, what is passed over
-    is lost. Turns that a host removed from the front are not missed.
+    Where its last turns were replaced by others, in a branch of the conversation, these others came after it. Turns
+    that a host removed from the front are not missed. Where a watermark stands twice, the first place counts: what is
+    extracted again is refused as known, what is passed over is lost.
     """
     keys = [turn.key for turn in turns]
-    for length in range(min(len(tail), len(keys)), 0, -1):
-        wanted = list(tail[len(tail) - length :])
-        # A shorter match is one only at the front, where the host cut the conversation.
-        places = range(len(keys) - length + 1) if length == len(tail) else range(1)
-        for place in places:
-            if keys[place : place + length] == wanted:
-                return tuple(turns[place + length :])
+    for replaced in range(len(tail)):
+        kept = list(tail[: len(tail) - replaced])
+        for length in range(min(len(kept), len(keys)), 0, -1):
+            wanted = kept[-length:]
+            # A few turns are a match only at the front, where the host cut the conversation, or where it began.
+            sure = length >= _SURE or length == len(tail)
+            places = range(len(keys) - length + 1) if sure else range(1)
+            for place in places:
+                if keys[place : place + length] == wanted:
+                    return tuple(turns[place + length :])
     return tuple(turns)
 
 
