@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal
@@ -46,8 +47,8 @@ _WHOLE: Final[dict[str, tuple[int, int]]] = {
     "consolidation_min_facts": (3, 30),
     "consolidation_max_groups_per_cycle": (1, 10),
     "consolidation_max_sources": (2, 20),
-    "queue_max_depth": (0, 1_000_000),
-    "watermark_max_keys": (0, 1_000_000),
+    "queue_max_depth": (0, sys.maxsize),
+    "watermark_max_keys": (0, sys.maxsize),
 }
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "mode": ("middleware", "tool"),
@@ -55,7 +56,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "fact_eviction_policy": ("confidence", "hybrid-v1"),
 }
 _WORD_LISTS: Final = ("guaranteed_categories", "staleness_protected_categories")
-_FOLDERS: Final = ("prompts_dir", "patterns_dir")
+_FOLDERS: Final = ("root", "index_root", "prompts_dir", "patterns_dir")
 _SWITCHES: Final = (
     "strict_user_scope",
     "fact_eviction_shadow_enabled",
@@ -204,7 +205,7 @@ class Settings:
             raise InvalidInput(f"setting max_facts is {self.max_facts!r}", hint="give a whole number")
         if not _is_cap(self.max_facts):
             raise InvalidInput(f"setting max_facts is {self.max_facts}", hint="give 0 (no limit) or 10 to 100000")
-        if not _MANIFEST_NAME.fullmatch(self.manifest_filename):
+        if not isinstance(self.manifest_filename, str) or not _MANIFEST_NAME.fullmatch(self.manifest_filename):
             raise InvalidInput(
                 f"setting manifest_filename is {self.manifest_filename!r}", hint="give a plain name that ends in .json"
             )

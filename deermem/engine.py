@@ -272,13 +272,12 @@ class DeerMem:
     def warm(self) -> bool:
         """Builds what is missing of every index, so that the first search need not, and has tiktoken's data read.
 
-        Safe to run in a thread. Says whether every index is whole.
+        Safe to run in a thread. Says whether every index is whole; a user who can't be read is logged and passed over.
         """
-        from deermem.service.upkeep import warm
+        from deermem.service.upkeep import warm_each
 
         self.prompting.tokens.load()
-        whole = [warm(user) for _, user in self._each(None)]
-        return all(whole)
+        return warm_each(self._folders(), self._visit)
 
     def watch(self) -> Watcher:
         """Follows the files of all users: keeps indexes warm and tells who subscribes; close it, or use `with`.

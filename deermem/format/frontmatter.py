@@ -150,7 +150,7 @@ class _Reader:
     def key(self, event: yaml.Event, seen: dict[str, Entry] | JsonObject) -> str:
         if not isinstance(event, self.yaml.ScalarEvent):
             raise _error("bad-key", "a key in the front matter is not a word", self.line(event))
-        key = event.value
+        key = self.text(event)
         if key in seen:
             raise FormatError(
                 "duplicate-key", f"key {key!r:.80} stands there twice", line=self.line(event), hint="remove one of them"
@@ -162,6 +162,7 @@ class _Reader:
             raise _error("too-deep", f"values nest deeper than {MAX_DEPTH} levels", self.line(event))
         if isinstance(event, self.yaml.ScalarEvent):
             self.add(event)
+            self.text(event)
             return self.scalar(event, raw=raw)
         if isinstance(event, self.yaml.SequenceStartEvent):
             return self.items(raw=raw, depth=depth)
@@ -200,6 +201,12 @@ class _Reader:
         start, end = _span(event)
         if end > start and self.block[start:end] in ("]", "}"):
             self.pieces.append((start, end))
+
+    def text(self, event: yaml.ScalarEvent) -> str:
+        """What a scalar says; a NUL, which an escape can bring in, could be neither stored nor written back."""
+        if "\0" in event.value:
+            raise FormatError("nul", "the front matter holds a NUL character", line=self.line(event), hint="remove it")
+        return str(event.value)
 
     @staticmethod
     def scalar(event: yaml.ScalarEvent, *, raw: bool) -> JsonValue:

@@ -72,7 +72,7 @@ class Source:
     @property
     def label(self) -> str:
         """The v1 string form: the thread id of a conversation, else the type."""
-        return self.thread_id or "unknown" if self.type == "conversation" else self.type
+        return (self.thread_id if self.type == "conversation" else None) or self.type or "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

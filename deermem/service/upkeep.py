@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from deermem.config import Settings
+from deermem.errors import DeerMemError
 from deermem.model.reports import BucketStats, IndexReport
 from deermem.policy.staleness import is_stale
 from deermem.service.evictions import audited
@@ -14,6 +18,8 @@ from deermem.service.rules import staleness_rules
 from deermem.service.snapshot import Snapshot
 from deermem.service.user import UserContext
 from deermem.store.spool import Spool
+
+_log = logging.getLogger("deermem")
 
 
 def bucket_stats(user: UserContext, name: str | None, settings: Settings | None = None) -> tuple[BucketStats, ...]:
@@ -90,6 +96,21 @@ def warm(user: UserContext) -> bool:
     agents = user.paths.agents()
     seen = {agent: user.view.sweep(agent, lean=True) for agent in agents}
     return all(user.view.is_stored(agent) and _synced(user, agent, seen[agent]) for agent in agents)
+
+
+def warm_each(
+    folders: Iterable[str | None], visit: Callable[[str | None], AbstractContextManager[UserContext]]
+) -> bool:
+    """The same for one user after the other; one who can't be read is logged, and the others go on."""
+    whole = True
+    for folder in folders:
+        try:
+            with visit(folder) as user:
+                whole = warm(user) and whole
+        except (DeerMemError, OSError) as error:
+            _log.warning("the index of user %s could not be made whole: %s", folder or "(none)", error)
+            whole = False
+    return whole
 
 
 def _synced(user: UserContext, agent: str, seen: Snapshot) -> bool:

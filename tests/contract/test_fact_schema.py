@@ -68,7 +68,7 @@ def test_structured_fields_survive(memory, engine, root, clock):
 @pytest.mark.parametrize(
     ("given", "label"),
     [(None, "manual"), ("manual", "manual"), ("import", "import"), ("thread-1", "thread-1"), ("unknown", "unknown"),
-     ({"type": "conversation", "threadId": None}, {"type": "conversation", "threadId": None})],
+     ({"type": "conversation", "threadId": None}, "conversation")],
 )  # fmt: skip
 def test_documents_show_a_source_as_a_string_where_that_says_all(memory, given, label):
     """19: thread id, else the type."""

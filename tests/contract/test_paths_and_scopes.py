@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from builders_store import facts_of, shard, tree
 
 from deermem import ABSENT, ChangeSet, DeerMem, Draft, FactConflict, InvalidInput, Settings, Upsert
+from deermem.service.upkeep import warm_each
 
 
 def test_root_is_given_or_from_the_environment_or_the_home(guarded_home, monkeypatch, tmp_path):
@@ -24,6 +27,13 @@ def test_root_is_given_or_from_the_environment_or_the_home(guarded_home, monkeyp
     monkeypatch.chdir(tmp_path)
     assert DeerMem("relative/store").root == tmp_path / "relative" / "store"
     assert DeerMem("~/mine").root == guarded_home / "mine"
+
+
+@pytest.mark.parametrize("name", ["root", "index_root", "manifest_filename", "patterns_dir"])
+@pytest.mark.parametrize("given", [5, ["x"], b"x", "a\0b", " "])
+def test_a_setting_that_is_no_path_is_named(name, given):
+    with pytest.raises(InvalidInput, match=f"setting {name} is "):
+        Settings(**{name: given})
 
 
 def test_a_user_and_the_no_user_root_never_share(engine, root):
@@ -130,6 +140,27 @@ def test_strict_user_scope_lets_maintenance_pass_over_the_no_user_root(root):
     assert strict.reindex().indexed == 1
     assert strict.warm() is True
     assert strict.migrate().ok
+
+
+def test_a_user_who_can_not_be_read_is_passed_over_by_warm(root, caplog):
+    with DeerMem(root) as engine:
+        for user in ("alice", "bob", "carol"):
+            engine.memory(user).add(f"{user}'s")
+
+        @contextmanager
+        def visit(folder):
+            if folder == "bob":
+                raise PermissionError(errno.EACCES, "Permission denied", str(root / "users" / "bob"))
+            with engine._visit(folder) as user:
+                warmed.append(folder)
+                yield user
+
+        warmed: list[str] = []
+        assert not warm_each(["alice", "bob", "carol"], visit)
+        assert warm_each(["alice"], visit)
+    assert warmed == ["alice", "carol", "alice"]
+    (line,) = caplog.messages
+    assert line.startswith("the index of user bob could not be made whole: ")
 
 
 @pytest.mark.parametrize(

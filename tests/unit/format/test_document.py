@@ -90,7 +90,7 @@ class TestExport:
             (Source("manual"), "manual"),
             (Source("unknown"), "unknown"),
             (Source("conversation", "t-1"), "t-1"),
-            (Source("conversation"), {"type": "conversation", "threadId": None}),
+            (Source("conversation"), "conversation"),
             (Source("conversation", "manual"), {"type": "conversation", "threadId": "manual"}),
             (Source("import", "t-2"), {"type": "import", "threadId": "t-2"}),
             (Source("manual", None, {"uri": "u:1"}), {"type": "manual", "threadId": None, "uri": "u:1"}),
