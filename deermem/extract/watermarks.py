@@ -36,14 +36,18 @@ def beyond(turns: Sequence[Turn], tail: Sequence[str]) -> tuple[Turn, ...]:
     for replaced in range(len(tail)):
         kept = list(tail[: len(tail) - replaced])
         for length in range(min(len(kept), len(keys)), 0, -1):
-            wanted = kept[-length:]
             # A few turns are a match only at the front, where the host cut the conversation, or where it began.
             sure = length >= _SURE or length == len(tail)
-            places = range(len(keys) - length + 1) if sure else range(1)
-            for place in places:
-                if keys[place : place + length] == wanted:
-                    return tuple(turns[place + length :])
+            end = _end_of(kept[-length:], keys if sure else keys[:length])
+            if end:
+                return tuple(turns[end:])
     return tuple(turns)
+
+
+def _end_of(wanted: list[str], keys: list[str]) -> int:
+    """Where the first stretch ends that says the same; 0 where none does."""
+    ends = range(len(wanted), len(keys) + 1)
+    return next((end for end in ends if keys[end - len(wanted) : end] == wanted), 0)
 
 
 def read_watermarks(data: bytes | None) -> dict[str, tuple[str, ...]]:

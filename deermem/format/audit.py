@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from deermem.clock import format_timestamp, parse_timestamp
-from deermem.format.sidecars import encode, load
+from deermem.format.sidecars import appended, encode, load
 from deermem.model.evictions import CONFIDENCE, HYBRID, Evicted, Eviction, Score
 from deermem.model.fact import DEFAULT_CATEGORY
 from deermem.model.values import JsonObject, JsonValue
@@ -32,10 +32,13 @@ def write_audit(data: bytes | None, decision: Eviction, *, max_entries: int = MA
     """
     if max_entries < 1 or not decision.evicted:
         return None
+    entry = _entry(decision)
+    added = appended(data, entry, most=max_entries)
+    if added is not None:
+        return added
     said = load(data)
-    before = [entry for entry in said if isinstance(entry, dict)] if isinstance(said, list) else []
-    kept = [*before, _entry(decision)][-max_entries:]
-    return encode(kept)
+    before = [item for item in said if isinstance(item, dict)] if isinstance(said, list) else []
+    return encode([*before, entry][-max_entries:])
 
 
 def _entry(decision: Eviction) -> JsonObject:

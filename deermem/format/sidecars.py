@@ -14,6 +14,11 @@ from deermem.clock import parse_timestamp
 from deermem.model.values import JsonObject, JsonValue
 
 _MAX_DEPTH: Final = 32
+_SOUGHT: Final = 16
+"""Up to so many ids are looked for in the bytes first, before a file that may name none is parsed and walked."""
+_OPEN: Final = b"[\n  {\n"
+_BETWEEN: Final = b"\n  },\n  {\n"
+_CLOSE: Final = b"\n  }\n]"
 _OWN_KEYS: Final = frozenset(
     ["evicted", "shadow", "components", "wouldEvict", "disagrees", "score", "category", "reason"]
 )
@@ -35,8 +40,29 @@ def encode(document: JsonValue) -> bytes:
         return json.dumps(document, indent=2).encode()
 
 
+def appended(data: bytes | None, entry: JsonObject, *, most: int) -> bytes | None:
+    """The last `most` entries of a list that `encode` wrote, and one more at the end; None for any other layout.
+
+    Those that stay are taken over as bytes: to encode two hundred of them costs more than the commit that they follow.
+    """
+    before, _, rest = (data or b"").partition(_OPEN)
+    if before or not rest.endswith(_CLOSE):
+        return None
+    entries = rest.removesuffix(_CLOSE).split(_BETWEEN)
+    try:
+        said = json.loads(data or b"")
+    except (ValueError, RecursionError):
+        return None
+    if len(said) != len(entries):
+        return None
+    latest = encode([entry]).removeprefix(_OPEN).removesuffix(_CLOSE)
+    return _OPEN + _BETWEEN.join([*entries, latest][-most:]) + _CLOSE
+
+
 def usage_without(data: bytes | None, ids: Collection[str]) -> bytes | None:
     """The usage file without these facts; None where it names none of them."""
+    if not _may_name(data, ids):
+        return None
     usage = decode_usage(data)
     kept = {key: value for key, value in usage.items() if key not in ids}
     return encode(kept) if len(kept) != len(usage) else None
@@ -47,9 +73,18 @@ def audit_without(data: bytes | None, ids: Collection[str]) -> bytes | None:
 
     What then is left of a decision is put right: whether the shadow disagrees, and nothing that is no entry.
     """
+    if not _may_name(data, ids):
+        return None
     said = load(data)
     kept = _without(said, ids)
     return encode(_settled(kept)) if kept != said else None
+
+
+def _may_name(data: bytes | None, ids: Collection[str]) -> bool:
+    # A foreign file may spell any character as an escape.
+    if not data or (len(ids) <= _SOUGHT and b"\\" not in data):
+        return any(fact_id.encode() in (data or b"") for fact_id in ids)
+    return True
 
 
 def usage_times(data: bytes | None) -> dict[str, datetime | None]:

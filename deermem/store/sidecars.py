@@ -29,6 +29,7 @@ def remove_entries(files: Files, paths: UserPaths, agent: str, ids: Collection[s
         after = without(data, ids) if data else None
         if after is not None:
             replace_file(files, paths, path, after)
+            files.flush_folder(folder)
 
 
 def read_sidecar(files: Files, paths: UserPaths, agent: str, name: str) -> bytes | None:
@@ -49,7 +50,8 @@ def update(
 ) -> None:
     """Replaces a sidecar by what `change` makes of it, None for no change; makes its folder. Under the user lock.
 
-    An agent's folder of the former default bucket holds facts alone, or DeerFlow would not adopt it.
+    A power cut may take the last change back, never the file. An agent's folder of the former default bucket holds
+    facts alone, or DeerFlow would not adopt it.
     """
     if agent == LEGACY_DEFAULT_AGENT and not (paths.agent(agent) / "config.yaml").is_file():
         return
@@ -63,8 +65,7 @@ def update(
 
 
 def replace_file(files: Files, paths: UserPaths, path: str, data: bytes) -> None:
-    """A whole sidecar or none: staged below the journal, flushed, renamed, its folder flushed."""
+    """A whole sidecar or none: staged below the journal, flushed, renamed."""
     staged = os.path.join(paths.journal, f"t.{secrets.token_hex(8)}")
     files.create(staged, data)
     files.rename(staged, path)
-    files.flush_folder(os.path.dirname(path))

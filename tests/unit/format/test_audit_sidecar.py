@@ -80,6 +80,35 @@ def test_the_audit_is_bounded():
     assert write_audit(written(DECISION), DECISION, max_entries=0) is None
 
 
+def test_each_decision_is_added_as_if_the_whole_were_written():
+    decisions = [
+        replace(DECISION, max_facts=number, would_evict=("ä", "b\\c")[: number % 3]) for number in range(10, 19)
+    ]
+    data = written(*decisions, max_entries=5)
+    assert (
+        data
+        == json.dumps([entries(written(item))[0] for item in decisions[-5:]], ensure_ascii=False, indent=2).encode()
+    )
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [{}],
+        [{"a": 1}, {}],
+        [{"a": 1}, {}, {"b": 2}],
+        [{"a": [{}]}, 5, {"b": {}}],
+        [{"a": "\n  },\n  {\n"}],
+        [[], {"a": 1}],
+    ],
+)
+@pytest.mark.parametrize("layout", [{"indent": 2}, {"indent": 2, "ensure_ascii": False}, {}, {"indent": 1}])
+def test_a_decision_is_added_to_what_others_wrote(others, layout):
+    data = write_audit(json.dumps(others, **layout).encode(), DECISION, max_entries=2)
+    (latest,) = entries(written(DECISION))
+    assert entries(data) == [*[item for item in others if isinstance(item, dict)], latest][-2:]
+
+
 def test_a_decision_that_evicts_nobody_is_none():
     assert write_audit(None, replace(DECISION, evicted=())) is None
 
@@ -138,6 +167,12 @@ def test_clearing_ids(cleared: list[str], evicted: list[str], would: list[str], 
     (left,) = read_audit(data)
     assert (list(left.victims), left.would_evict, left.disagrees) == (evicted, tuple(would), disagrees)
     assert entries(data)[0]["shadow"] == {"policyVersion": HYBRID, "wouldEvict": would, "disagrees": disagrees}
+
+
+@pytest.mark.parametrize("data", [b'[{"factId": "l\\u006fw"}]', b'[{"factId": "low"}]'])
+def test_an_id_is_found_however_it_is_spelt(data):
+    assert audit_without(data, {"low"}) == b"[]"
+    assert audit_without(data, {"lo"}) is None
 
 
 def test_a_decision_about_nobody_any_more_goes():
