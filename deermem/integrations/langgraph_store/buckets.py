@@ -24,7 +24,7 @@ from deermem.memory import Memory
 from deermem.model.changes import ABSENT, ChangeSet, Delete, Upsert
 from deermem.model.fact import Fact, Source, derive_title
 from deermem.model.records import SearchFilter
-from deermem.service.locate import find
+from deermem.service.locate import corrupt, find
 from deermem.service.recall import Match, answered, asked
 from deermem.service.retrieval import retrieval_of
 from deermem.service.user import UserContext
@@ -36,9 +36,10 @@ _REFRESHED_FROM: Final = 0.01
 _log: Final = logging.getLogger("deermem")
 
 
-def check_put(put: Put) -> None:
-    """Raises InvalidInput for a value or a key that no file holds, before anything is written."""
-    fact_of(put, _fresh(ids_of(put.key)[0], _ANY_TIME))
+def check_put(put: Put, now: datetime) -> None:
+    """Raises InvalidInput for a value, a key or an end that no file holds, before anything is written."""
+    expires = None if put.ttl is None else _after(now, put.ttl)
+    fact_of(put, replace(_fresh(ids_of(put.key)[0], _ANY_TIME), expires_at=expires))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,13 @@ class Bucket:
         except FactNotFound:
             fact = None
         if fact is None or key_of(fact) != key:
-            fact = self.listing().by_key.get(key)
+            known = self.listing()
+            fact = known.by_key.get(key)
+            if fact is None:
+                self._refuse_broken(known, key)
         if fact is None or fact.expired_by(self.now()):
             return None
-        if not self.listings.shows(fact):
+        if not self.listings.shows(self.agent, fact):
             raise self._unreadable(key, fact)
         return fact
 
@@ -86,6 +90,10 @@ class Bucket:
     def items(self) -> Sequence[tuple[str, Fact]]:
         """Keys and facts of the items there are, the older first; what can't be read is left out."""
         return self.listings.shown(self.listing(), self.now())
+
+    def untold(self) -> Sequence[tuple[str, Fact]]:
+        """Those of the items of which the index doesn't know all that a query looks at."""
+        return self.listings.untold(self.listing(), self.now())
 
     def is_empty(self) -> bool:
         """Whether it has no item."""
@@ -98,6 +106,12 @@ class Bucket:
         if question.query.is_empty or not question.size:
             return ()
         return answered(question, retrieval_of(self._user), question.size).matches
+
+    def _refuse_broken(self, known: Listing, key: str) -> None:
+        """Raises Corruption where a file that can't be read has the name of a key's own: it may be the item."""
+        for fact_id in ids_of(key):
+            if (broken := known.broken.get(fact_id)) is not None:
+                raise corrupt(self._user, self.agent, *broken)
 
     def _unreadable(self, key: str, fact: Fact) -> Corruption:
         path = str(self._memory.path(fact.id))
@@ -137,8 +151,11 @@ class Bucket:
         deletes: list[Delete] = []
         for key, put in puts.items():
             there = known.by_key.get(key)
+            if there is None:
+                self._refuse_broken(known, key)
             if put is None:
-                deletes += [Delete(there.id, there.version if bound else None)] if there is not None else []
+                # A file that was hidden by the one that counts would be the item from then on.
+                deletes += [Delete(fact.id, fact.version if bound else None) for fact in known.all_of(key)]
                 continue
             base = _new(key, ids, now) if there is None else self._base(key, there, now)
             expires = None if put.ttl is None else _after(now, put.ttl)
@@ -152,7 +169,7 @@ class Bucket:
         """What of a file stays under a new value; one whose time is over is as good as gone."""
         if fact.expired_by(now):
             return _fresh(fact.id, now)
-        if not self.listings.shows(fact):
+        if not self.listings.shows(self.agent, fact):
             raise self._unreadable(key, fact)
         made = fact.title in (derive_title(fact.content), title_of_key(key))
         return fact if not made and self._chose_title(fact) else replace(fact, title="")
@@ -184,7 +201,10 @@ class Bucket:
         now = self.now()
         if ttl is None or fact.expires_at is None or fact.expired_by(now):
             return None
-        end = _after(now, ttl)
+        try:
+            end = _after(now, ttl)
+        except InvalidInput:
+            return None
         # Else each reading would be a commit.
         little = end - fact.expires_at < _REFRESHED_FROM * timedelta(minutes=ttl)
         return None if little else refreshed(fact, end)

@@ -12,9 +12,10 @@ Test = Callable[[object], bool]
 
 _KEY = re.compile(r"[\w. /:@+-]+")
 _OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
+_MAX_DEPTH: Final = 100
 
 
-def parse_filter(given: object) -> Test:
+def parse_filter(given: object, depth: int = 0) -> Test:
     """The test that a filter stands for; raises InvalidInput, a ValueError, for what it can't mean.
 
     `{"key": value}` and `{"key": {"$gt": 3}}`, all of which must hold; a mapping without operators looks into a
@@ -23,9 +24,11 @@ def parse_filter(given: object) -> Test:
     """
     if given is None:
         return lambda _: True
+    if depth > _MAX_DEPTH:
+        raise InvalidInput(f"the filter nests deeper than {_MAX_DEPTH} levels", hint="flatten it")
     if not isinstance(given, Mapping):
         raise InvalidInput(f"the filter is {given!r:.60}", hint="give a mapping of keys to values")
-    tests = [(_checked_key(key), _parsed(wanted)) for key, wanted in given.items()]
+    tests = [(_checked_key(key), _parsed(wanted, depth)) for key, wanted in given.items()]
     return lambda value: all(test(_at(value, key)) for key, test in tests)
 
 
@@ -36,11 +39,11 @@ def _checked_key(key: object) -> str:
     return key
 
 
-def _parsed(wanted: object) -> Test:
+def _parsed(wanted: object, depth: int) -> Test:
     if isinstance(wanted, Mapping):
         if any(isinstance(key, str) and key.startswith("$") for key in wanted):
             return _compared(wanted)
-        inner = parse_filter(wanted)
+        inner = parse_filter(wanted, depth + 1)
         return lambda value: isinstance(value, Mapping) and inner(value)
     return lambda value: _equal(value, wanted)
 

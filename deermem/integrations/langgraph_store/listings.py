@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Final
 
 from deermem.integrations.langgraph_store.names import ids_of
-from deermem.integrations.langgraph_store.values import Meta, is_json, read_value
+from deermem.integrations.langgraph_store.values import Meta, is_json, is_untold, read_value
 from deermem.model.fact import Fact
+from deermem.model.records import Problem
 from deermem.model.values import JsonObject
 from deermem.service.read import snapshot
+from deermem.service.snapshot import Snapshot
 from deermem.service.user import UserContext
 
 _KEPT_LISTINGS: Final = 256
@@ -30,26 +33,42 @@ def key_of(fact: Fact) -> str:
 class Listing:
     """The items of one namespace as its files were: by key, and in the order in which they are listed.
 
-    Of two files that say one key, the one counts that the store itself would have made, else the first by id.
-    `is_timed`: some have an end. `readable` are those whose value can be read, once somebody asked.
+    Of two files that say one key, the one counts that the store itself would have made, else the first by id; the
+    others are `hidden`. `broken` are the files that can't be read, by stem: path and why. `is_timed`: some have an
+    end. Once somebody asked, `readable` are those whose value can be read, and `untold` those of which the index
+    doesn't know all that a query looks at.
     """
 
+    agent: str
     facts: Sequence[Fact]
+    broken: Mapping[str, tuple[str, Problem]]
     by_key: dict[str, Fact] = field(default_factory=dict)
+    hidden: dict[str, list[Fact]] = field(default_factory=dict)
     ordered: list[tuple[str, Fact]] = field(default_factory=list)
     is_timed: bool = False
     readable: list[tuple[str, Fact]] | None = None
+    untold: list[tuple[str, Fact]] | None = None
 
     @classmethod
-    def of(cls, facts: Sequence[Fact]) -> Listing:
-        """From a snapshot's facts."""
-        by_key: dict[str, Fact] = {}
-        for fact in facts:
+    def of(cls, agent: str, seen: Snapshot) -> Listing:
+        """From a snapshot of an agent."""
+        broken = {PurePosixPath(row.path).stem: (row.path, row.problem) for row in seen.unreadable if row.problem}
+        listing = cls(agent, seen.facts, broken, is_timed=any(fact.expires_at is not None for fact in seen.facts))
+        for fact in seen.facts:
             key = key_of(fact)
-            if by_key.setdefault(key, fact) is not fact and fact.id == ids_of(key)[0]:
-                by_key[key] = fact
-        ordered = sorted(by_key.items(), key=lambda entry: (entry[1].created_at, entry[0]))
-        return cls(facts, by_key, ordered, any(fact.expires_at is not None for fact in facts))
+            other = listing.by_key.setdefault(key, fact)
+            if other is fact:
+                continue
+            counts = fact.id == ids_of(key)[0]
+            if counts:
+                listing.by_key[key] = fact
+            listing.hidden.setdefault(key, []).append(other if counts else fact)
+        listing.ordered = sorted(listing.by_key.items(), key=lambda entry: (entry[1].created_at, entry[0]))
+        return listing
+
+    def all_of(self, key: str) -> list[Fact]:
+        """Every file that says a key, the one that counts first."""
+        return [self.by_key[key], *self.hidden.get(key, ())] if key in self.by_key else []
 
 
 class Listings:
@@ -58,18 +77,19 @@ class Listings:
     def __init__(self) -> None:
         self._known: dict[tuple[str | None, str], Listing] = {}
         self._parsed: dict[str, tuple[JsonObject | None]] = {}
+        self._untold: dict[str, bool] = {}
 
     def of(self, user: UserContext, agent: str) -> Listing:
         """The listing of what lies on disk now."""
-        facts = snapshot(user, agent).facts
+        seen = snapshot(user, agent)
         known = self._known.get((user.user_id, agent))
-        if known is None or known.facts is not facts:
+        if known is None or known.facts is not seen.facts:
             if len(self._known) > _KEPT_LISTINGS:
                 self._known.clear()
-            known = self._known[user.user_id, agent] = Listing.of(facts)
+            known = self._known[user.user_id, agent] = Listing.of(agent, seen)
         return known
 
-    def look(self, fact: Fact) -> JsonObject | None:
+    def look(self, agent: str, fact: Fact) -> JsonObject | None:
         """A fact's value, to be looked at and not to be given away; None, and a line in the log, where it has none."""
         if not is_json(fact):
             return read_value(fact)
@@ -80,17 +100,30 @@ class Listings:
         value = read_value(fact)
         self._parsed[fact.version] = (value,)
         if value is None:
-            _log.warning("fact %s of agent %s is no item: its JSON can't be read", fact.id, fact.agent_name)
+            _log.warning("fact %s of agent %s is no item: its JSON can't be read", fact.id, agent)
         return value
 
-    def shows(self, fact: Fact) -> bool:
+    def shows(self, agent: str, fact: Fact) -> bool:
         """Whether a fact's value can be read."""
-        return not is_json(fact) or self.look(fact) is not None
+        return not is_json(fact) or self.look(agent, fact) is not None
 
     def shown(self, listing: Listing, now: datetime) -> Sequence[tuple[str, Fact]]:
         """The items of a listing whose value can be read and whose time is not over, the older first."""
         if listing.readable is None:
-            listing.readable = [entry for entry in listing.ordered if self.shows(entry[1])]
+            listing.readable = [entry for entry in listing.ordered if self.shows(listing.agent, entry[1])]
         if not listing.is_timed:
             return listing.readable
         return [entry for entry in listing.readable if not entry[1].expired_by(now)]
+
+    def untold(self, listing: Listing, now: datetime) -> Sequence[tuple[str, Fact]]:
+        """The items of a listing of which the index doesn't know all that a query looks at."""
+        if listing.untold is None:
+            listing.untold = [entry for entry in listing.ordered if self._is_untold(entry[1])]
+        return [entry for entry in listing.untold if not entry[1].expired_by(now)]
+
+    def _is_untold(self, fact: Fact) -> bool:
+        if (known := self._untold.get(fact.version)) is None:
+            if len(self._untold) > _KEPT_VALUES:
+                self._untold.clear()
+            known = self._untold[fact.version] = is_untold(fact)
+        return known

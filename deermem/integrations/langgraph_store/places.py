@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from langgraph.store.base import MatchCondition
 
 from deermem.engine import DeerMem
-from deermem.errors import InvalidInput
+from deermem.errors import DeerMemError, InvalidInput
 from deermem.integrations.langgraph_store.buckets import Bucket
 from deermem.integrations.langgraph_store.listings import Listings
 from deermem.integrations.langgraph_store.names import (
@@ -43,16 +44,27 @@ class Places:
     def below(self, prefix: Namespace) -> list[Bucket]:
         """The namespaces with a folder that begin with these labels, in their order."""
         check_namespace(prefix)
-        found: dict[Namespace, Bucket] = {}
-        for user_id in self._users(prefix):
-            for agent in self.engine.agents(user_id):
-                namespace = self._namespace(user_id, agent, prefix)
-                if namespace is None or namespace[: len(prefix)] != prefix:
-                    continue
-                # A folder that another program made under a user who isn't the namespace's own is not ours.
-                if _folder(self._user_of(namespace)) == _folder(user_id):
-                    found[namespace] = self.bucket(namespace)
-        return [found[namespace] for namespace in sorted(found)]
+        found = [bucket for user_id in self._users(prefix) for bucket in self._of_user(user_id, prefix)]
+        return sorted(found, key=attrgetter("namespace"))
+
+    def readable(self, failed: list[DeerMemError]) -> Iterator[Bucket]:
+        """All namespaces; what a user's folder raises is added to `failed`, and those of the other users come."""
+        for user_id in self._users(()):
+            try:
+                yield from self._of_user(user_id, ())
+            except DeerMemError as error:
+                failed.append(error)
+
+    def _of_user(self, user_id: str | None, prefix: Namespace) -> list[Bucket]:
+        found: list[Bucket] = []
+        for agent in self.engine.agents(user_id):
+            namespace = self._namespace(user_id, agent, prefix)
+            if namespace is None or namespace[: len(prefix)] != prefix:
+                continue
+            # A folder that another program made under a user who isn't the namespace's own is not ours.
+            if _folder(self._user_of(namespace)) == _folder(user_id):
+                found.append(self.bucket(namespace))
+        return found
 
     def _user_of(self, namespace: Namespace) -> str | None:
         if self.user_at is None or len(namespace) <= self.user_at:

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from datetime import datetime
 from typing import Final
 
 from langgraph.store.base import (
@@ -21,8 +21,6 @@ from langgraph.store.base import (
     SearchItem,
     SearchOp,
     TTLConfig,
-    get_text_at_path,
-    validate_op_namespace,
 )
 
 from deermem.config import Settings
@@ -30,10 +28,13 @@ from deermem.engine import DeerMem
 from deermem.errors import DeerMemError, InvalidInput
 from deermem.integrations.langgraph_store.buckets import Bucket, check_put
 from deermem.integrations.langgraph_store.checks import (
+    check_op,
     checked_index,
     checked_key,
     checked_ttl_config,
+    labels_of,
     minutes,
+    page,
     whole,
 )
 from deermem.integrations.langgraph_store.filters import Test, parse_filter
@@ -41,10 +42,12 @@ from deermem.integrations.langgraph_store.listings import key_of
 from deermem.integrations.langgraph_store.names import Namespace
 from deermem.integrations.langgraph_store.places import Places, fits
 from deermem.integrations.langgraph_store.sweeping import Sweeper
-from deermem.integrations.langgraph_store.values import Meta, Put, checked_value, leaves, read_value, topic_of
+from deermem.integrations.langgraph_store.values import Meta, Put, checked_value, read_value, texts_at, topics_of
 from deermem.model.fact import Fact
 
-_WHOLE: Final = "$"
+_LEAST: Final = 0.01
+"""The score of what a query finds in a file and the index doesn't."""
+
 _SWEEP_MINUTES: Final = 5
 _Hit = tuple[Bucket, str, Fact, float | None]
 
@@ -70,6 +73,8 @@ class DeerMemStore(BaseStore):
         ttl: TTLConfig | None = None,
         fields: Sequence[str] | None = None,
     ) -> None:
+        if not isinstance(engine, DeerMem):
+            raise InvalidInput(f"the engine is {engine!r:.60}", hint="give a DeerMem, or use DeerMemStore.open(root)")
         if engine.settings.max_facts:
             hint = "a full bucket would lose items; open an engine of its own: DeerMem(root, Settings(max_facts=0))"
             raise InvalidInput(f"the engine keeps {engine.settings.max_facts} facts of an agent", hint=hint)
@@ -78,7 +83,8 @@ class DeerMemStore(BaseStore):
         if user_id is not None or user_at is None:
             engine.memory(user_id)
         self.ttl_config = checked_ttl_config(ttl)
-        self._fields = checked_index(list(fields) if fields is not None else None)
+        # The letters of a text would be paths.
+        self._fields = checked_index(fields if fields is None or isinstance(fields, str) else list(fields))
         self._places = Places(engine, user_id, user_at)
         self._sweeper = Sweeper(self.sweep_ttl)
 
@@ -112,7 +118,7 @@ class DeerMemStore(BaseStore):
         """
         asked = list(ops)
         for op in asked:
-            validate_op_namespace(op)
+            check_op(op)
         puts = self._puts(asked)
         tests = [parse_filter(op.filter) if isinstance(op, SearchOp) else None for op in asked]
         results = [self._read(op, test) for op, test in zip(asked, tests, strict=True)]
@@ -132,15 +138,15 @@ class DeerMemStore(BaseStore):
         Raises what the first namespace raised that could not be swept, once all others are.
         """
         gone = 0
-        failed: DeerMemError | None = None
-        for bucket in self._places.below(()):
+        failed: list[DeerMemError] = []
+        for bucket in self._places.readable(failed):
             try:
                 gone += bucket.sweep()
             except DeerMemError as error:
                 # A namespace whose user somebody else is writing for must not keep the others waiting.
-                failed = failed or error
-        if failed is not None:
-            raise failed
+                failed.append(error)
+        if failed:
+            raise failed[0]
         return gone
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
@@ -163,8 +169,9 @@ class DeerMemStore(BaseStore):
         return self._namespaces(op) if isinstance(op, ListNamespacesOp) else None
 
     def _get(self, op: GetOp) -> Item | None:
-        bucket = self._places.bucket(tuple(op.namespace))
-        fact = bucket.get(checked_key(op.key))
+        bucket = self._places.bucket(labels_of(op.namespace))
+        key = checked_key(op.key)
+        fact = bucket.get(key)
         value = read_value(fact) if fact is not None else None
         if fact is None or value is None:
             return None
@@ -172,7 +179,7 @@ class DeerMemStore(BaseStore):
             bucket.refresh([fact])
         return Item(
             value=value,
-            key=op.key,
+            key=key,
             namespace=bucket.namespace,
             created_at=fact.created_at,
             updated_at=Meta.of(fact).updated_at or fact.updated_at,
@@ -180,19 +187,19 @@ class DeerMemStore(BaseStore):
 
     def _search(self, op: SearchOp, test: Test) -> list[SearchItem]:
         offset, limit = whole(op.offset, "offset"), whole(op.limit, "limit")
-        prefix = tuple(op.namespace_prefix)
+        prefix = labels_of(op.namespace_prefix)
         if op.query is not None and not isinstance(op.query, str):
             raise InvalidInput(f"the query is {op.query!r:.60}", hint="give text")
         hits = self._ranked(prefix, op.query) if op.query else self._listed(prefix)
-        passing = (hit for hit in hits if op.filter is None or test(hit[0].listings.look(hit[2])))
-        page = list(islice(passing, offset, offset + limit))
+        passing = (hit for hit in hits if op.filter is None or test(hit[0].listings.look(hit[0].agent, hit[2])))
+        shown_hits = list(page(passing, offset, limit))
         if op.refresh_ttl:
             shown: dict[Namespace, list[Fact]] = {}
-            for bucket, _, fact, _ in page:
+            for bucket, _, fact, _ in shown_hits:
                 shown.setdefault(bucket.namespace, []).append(fact)
             for namespace, facts in shown.items():
                 self._places.bucket(namespace).refresh(facts)
-        return [_item(hit) for hit in page]
+        return [_item(hit) for hit in shown_hits]
 
     def _listed(self, prefix: Namespace) -> Iterator[_Hit]:
         """The items below a prefix, by namespace, the older first."""
@@ -204,21 +211,14 @@ class DeerMemStore(BaseStore):
         users: dict[str | None, dict[str, Bucket]] = {}
         for bucket in self._places.below(prefix):
             users.setdefault(bucket.user_id, {})[bucket.agent] = bucket
-        hits: list[tuple[Bucket, str, Fact, float]] = []
-        for buckets in users.values():
-            items = {agent: dict(bucket.items()) for agent, bucket in buckets.items()}
-            for match in next(iter(buckets.values())).found(query, list(buckets)):
-                key = key_of(match.fact)
-                fact = items[match.agent].get(key)
-                if fact is not None and fact.id == match.fact.id and _is_found(fact, query):
-                    hits.append((buckets[match.agent], key, fact, match.score))
+        hits = [hit for buckets in users.values() for hit in _found(buckets, query)]
         yield from sorted(hits, key=lambda hit: -hit[3])
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         offset, limit = whole(op.offset, "offset"), whole(op.limit, "limit")
         depth = None if op.max_depth is None else whole(op.max_depth, "max_depth")
         conditions = op.match_conditions or ()
-        first = next((tuple(each.path) for each in conditions if each.match_type == "prefix"), ())
+        first = next((labels_of(each.path) for each in conditions if each.match_type == "prefix"), ())
         fixed = first[: first.index("*")] if "*" in first else first
         found = (
             bucket.namespace[:depth]
@@ -227,7 +227,7 @@ class DeerMemStore(BaseStore):
         )
         # They come in order, so that equal ones stand together.
         distinct = (namespace for namespace, before in _with_previous(found) if namespace != before)
-        return list(islice(distinct, offset, offset + limit))
+        return list(page(distinct, offset, limit))
 
     # --- writing
 
@@ -236,33 +236,34 @@ class DeerMemStore(BaseStore):
         puts: dict[Namespace, dict[str, Put | None]] = {}
         for op in ops:
             if isinstance(op, PutOp):
-                namespace = tuple(op.namespace)
+                namespace = labels_of(op.namespace)
                 if not namespace:
                     raise InvalidNamespaceError("Namespace cannot be empty.")
-                self._places.bucket(namespace)
+                # The time is that of the user, so that a user who can have no folder is refused here too.
+                now = self._places.bucket(namespace).now()
                 key = checked_key(op.key)
-                puts.setdefault(namespace, {})[key] = self._put(namespace, op)
+                puts.setdefault(namespace, {})[key] = self._put(namespace, key, op, now)
             elif not isinstance(op, (GetOp, SearchOp, ListNamespacesOp)):
                 raise InvalidInput(f"Unknown operation type: {type(op).__name__}", hint="give operations of a store")
         return puts
 
-    def _put(self, namespace: Namespace, op: PutOp) -> Put | None:
+    def _put(self, namespace: Namespace, key: str, op: PutOp, now: datetime) -> Put | None:
         if op.value is None:
             return None
         if not isinstance(op.value, Mapping):
-            raise InvalidInput(f"the value of {op.key!r:.60} is {op.value!r:.60}", hint="give a mapping")
+            raise InvalidInput(f"the value of {key!r:.60} is {op.value!r:.60}", hint="give a mapping")
         value = checked_value(op.value)
         assert isinstance(value, dict)
         fields = self._fields if op.index is None else checked_index(op.index)
         put = Put(
             namespace=namespace,
-            key=op.key,
+            key=key,
             value=value,
             ttl=None if op.ttl is None else minutes(op.ttl, "ttl"),
             fields=fields,
-            topics=_topics(value, fields),
+            topics=topics_of(value, fields),
         )
-        check_put(put)
+        check_put(put, now)
         return put
 
 
@@ -278,6 +279,22 @@ def _item(hit: _Hit) -> SearchItem:
     )
 
 
+def _found(buckets: Mapping[str, Bucket], query: str) -> list[tuple[Bucket, str, Fact, float]]:
+    """What a query finds in the namespaces of one user, by agent."""
+    items = {agent: dict(bucket.items()) for agent, bucket in buckets.items()}
+    hits: dict[tuple[str, str], tuple[Bucket, str, Fact, float]] = {}
+    for match in next(iter(buckets.values())).found(query, list(buckets)):
+        key = key_of(match.fact)
+        fact = items[match.agent].get(key)
+        if fact is not None and fact.id == match.fact.id and _is_found(fact, query):
+            hits[match.agent, key] = (buckets[match.agent], key, fact, match.score)
+    for agent, bucket in buckets.items():
+        for key, fact in bucket.untold():
+            if (agent, key) not in hits and _is_found(fact, query):
+                hits[agent, key] = (bucket, key, fact, _LEAST)
+    return list(hits.values())
+
+
 def _is_found(fact: Fact, query: str) -> bool:
     """Whether a query may find a fact: one that was put with fields is found by these alone."""
     fields = Meta.of(fact).fields
@@ -288,23 +305,8 @@ def _is_found(fact: Fact, query: str) -> bool:
     from deermem.index.tokens import index_text
 
     expression = parse_query(query).expression
-    body = index_text(*_texts(read_value(fact) or {}, fields))[0]
+    body = index_text(*texts_at(read_value(fact) or {}, fields))[0]
     return expression is not None and holds(expression, body)
-
-
-def _texts(value: Mapping[str, object], fields: Sequence[str]) -> list[str]:
-    """What stands in the fields of a value."""
-    found: list[str] = []
-    for path in fields:
-        found += leaves(checked_value(value)) if path == _WHOLE else get_text_at_path(dict(value), path)
-    return found
-
-
-def _topics(value: Mapping[str, object], fields: Sequence[str] | None) -> tuple[str, ...] | None:
-    """What the index must know besides the text of a file; None where it is the text alone."""
-    if fields is None:
-        return None
-    return tuple(dict.fromkeys(topic for text in _texts(value, fields) if (topic := topic_of(text))))
 
 
 def _with_previous(namespaces: Iterable[Namespace]) -> Iterator[tuple[Namespace, Namespace | None]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
+
+from langgraph.store.base import get_text_at_path
 
 from deermem.clock import format_timestamp, parse_timestamp
 from deermem.errors import InvalidInput
@@ -20,6 +22,7 @@ from deermem.model.values import JsonObject, JsonValue
 OWN_KEYS: Final = ("namespace", "item", "value")
 """The front matter keys of an item; all others are a person's, and stay."""
 
+_WHOLE: Final = "$"
 _TEXT_NAMES: Final = ("content", "text", "memory")
 _MAX_DEPTH: Final = 100
 _NUMBER_END: Final = 10**4000
@@ -58,8 +61,11 @@ def checked_value(value: object, name: str = "value", depth: int = 0) -> JsonVal
     """A deep copy in JSON's own types; raises InvalidInput naming the place of what JSON has no form for."""
     if depth > _MAX_DEPTH:
         raise InvalidInput(f"{name:.80} nests deeper than {_MAX_DEPTH} levels", hint="flatten it")
-    if value is None or isinstance(value, (bool, str)):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        # A member of an enumeration is text, but YAML has no form for it.
+        return str.__str__(value)
     if isinstance(value, int):
         if abs(value) >= _NUMBER_END:
             raise InvalidInput(f"{name:.80} is a number of more than 4000 digits", hint="give it as text")
@@ -77,7 +83,7 @@ def checked_value(value: object, name: str = "value", depth: int = 0) -> JsonVal
 
 def _checked_key(key: object, name: str) -> str:
     if isinstance(key, str):
-        return key
+        return str.__str__(key)
     raise InvalidInput(f"{name:.80} has the key {key!r:.40}, which is not text", hint="quote it")
 
 
@@ -199,18 +205,47 @@ def refreshed(fact: Fact, expires_at: datetime) -> Fact:
     return replace(fact, expires_at=expires_at, extra={**fact.extra, "item": item})
 
 
+def texts_at(value: JsonObject, fields: Sequence[str]) -> list[str]:
+    """What stands in the fields of a value."""
+    found: list[str] = []
+    for path in fields:
+        found += leaves(value) if path == _WHOLE else get_text_at_path(dict(value), path)
+    return found
+
+
+def topics_of(value: JsonObject, fields: Sequence[str] | None) -> tuple[str, ...] | None:
+    """What the index must know besides the text of a file; None where it is the text alone."""
+    if fields is None:
+        return None
+    return tuple(dict.fromkeys(topic for text in texts_at(value, fields) if (topic := topic_of(text))))
+
+
+def is_untold(fact: Fact) -> bool:
+    """Whether the index doesn't know all that a query looks at: a person changed a field, and not the topics."""
+    fields = Meta.of(fact).fields
+    if not fields or is_json(fact):
+        return False
+    return not set(topics_of(read_value(fact) or {}, fields) or ()) <= set(fact.topics)
+
+
 def topic_of(text: str) -> str:
     """A text as one line that a topic can hold, "" for nothing visible."""
     return " ".join(_BLANK_TOPIC.sub(" ", text).split())
 
 
 def leaves(value: JsonValue) -> list[str]:
-    """Every text and number in a value."""
-    if isinstance(value, Mapping):
-        return [text for part in value.values() for text in leaves(part)]
-    if isinstance(value, list):
-        return [text for part in value for text in leaves(part)]
-    return [] if value is None else [str(value)]
+    """Every text and number in a value, however deep a person nested it."""
+    found: list[str] = []
+    waiting: list[JsonValue] = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            waiting += reversed(list(part.values()))
+        elif isinstance(part, list):
+            waiting += reversed(part)
+        elif part is not None:
+            found.append(str(part))
+    return found
 
 
 def _parsed(text: str) -> JsonObject | None:

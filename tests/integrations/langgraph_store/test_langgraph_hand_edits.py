@@ -119,6 +119,16 @@ def test_of_two_files_with_one_key_the_stores_own_counts(store, folder):
     assert store.get(NS, "/a.md").value == {"content": "Ours."}
 
 
+def test_a_deleted_item_does_not_come_back_from_another_file_of_its_key(store, folder):
+    for name in ("aaa", "bbb"):
+        place(folder / f"{name}.md", f"---\nitem: {{key: /a.md}}\n---\nTheirs, {name}.\n")
+    store.put(NS, "/a.md", {"content": "Ours."})
+    assert [path.read_text()[-6:] for path in sorted(folder.rglob("*.md"))] == ["Ours.\n", " bbb.\n"]
+    store.delete(NS, "/a.md")
+    assert store.get(NS, "/a.md") is None
+    assert list(folder.rglob("*.md")) == []
+
+
 def test_a_renamed_file_keeps_its_key_and_a_removed_one_is_gone(store, folder):
     store.put(NS, "tea", {"text": "Likes tea."})
     store.put(NS, "/a b.md", {"content": "Text."})
@@ -150,6 +160,22 @@ def test_a_heading_that_a_person_chose_stays_and_one_that_was_made_follows(store
     assert path_of(folder, "stale").read_text().endswith("# Likes cocoa.\n\nLikes cocoa.\n")
 
 
+@pytest.mark.parametrize("field", ["kind", "meta.tags[*]"])
+def test_a_field_that_a_person_changed_is_found_by_what_it_says_now(store, folder, field):
+    value = {"text": "Likes tea.", "kind": "drink", "meta": {"tags": ["drink"]}}
+    store.batch([PutOp(NS, key, value, index=[field]) for key in ("edited", "other")])
+    assert len(store.search(NS, query="drink")) == 2
+    path = path_of(folder, "edited")
+    path.write_text(path.read_text().replace("kind: drink", "kind: treat").replace("tags: [drink]", "tags: [treat]"))
+    assert [item.key for item in store.search(NS, query="drink")] == ["other"]
+    assert [item.key for item in store.search(NS, query="treat")] == ["edited"]
+    store.put(NS, "put", value | {"kind": "treat", "meta": {"tags": ["treat"]}}, index=[field])
+    found = store.search(NS, query="treat")
+    assert [item.key for item in found] == ["put", "edited"]
+    assert found[0].score > found[1].score > 0
+    assert store.search(NS, query="tea") == []
+
+
 def test_topics_and_keys_of_a_person_stay(store, folder):
     store.put(NS, "tea", {"text": "Likes tea.", "n": 1})
     edit(path_of(folder, "tea"), "topics: []", "topics: [drinks]\nmood: happy  # very")
@@ -167,10 +193,36 @@ def test_a_file_that_can_not_be_read_hides_no_other(store, folder, clock):
     assert store.get(NS, "tea").value == {"text": "Likes tea."}  # it may be in the middle of being saved
     clock.advance(seconds=61)
     assert [item.key for item in store.search(NS)] == ["milk"]
-    for refused in (lambda: store.get(NS, "tea"), lambda: store.put(NS, "tea", {"text": "Likes cocoa."})):
+    for refused in (
+        lambda: store.get(NS, "tea"),
+        lambda: store.put(NS, "tea", {"text": "Likes cocoa."}),
+        lambda: store.delete(NS, "tea"),
+    ):
         with pytest.raises(Corruption, match=r"tea\.md"):
             refused()
     assert broken.read_text() == "---\nid: [\n---\nLikes tea.\n"
+
+
+@pytest.mark.parametrize("stem", ["tea", "Tea", "tea-0123456789abcdef"])
+def test_no_second_file_is_made_beside_one_by_hand_that_can_not_be_read(store, folder, stem):
+    place(folder / f"{stem}.md", "---\nid: [\n---\nLikes tea.\n")
+    for refused in (
+        lambda: store.get(NS, stem),
+        lambda: store.put(NS, stem, {"text": "Likes cocoa."}),
+        lambda: store.delete(NS, stem),
+    ):
+        with pytest.raises(Corruption, match=rf"facts/{stem}\.md:\d"):
+            refused()
+    assert [path.name for path in folder.rglob("*.md")] == [f"{stem}.md"]
+    store.put(NS, "milk", {"text": "Likes milk."})
+    assert [item.key for item in store.search(NS)] == ["milk"]
+
+
+def test_json_that_a_person_nested_deeper_than_the_store_does_hides_no_other(store, folder):
+    deep = f'{{"a": {"[" * 150}"tea"{"]" * 150}, "b": 1e999}}'
+    place(folder / "deep.md", f"---\nitem: {{search: [$]}}\n---\n```json\n{deep}\n```\n")
+    store.put(NS, "tea", {"text": "Likes tea."})
+    assert {item.key for item in store.search(NS, query="tea")} == {"deep", "tea"}
 
 
 def test_json_that_can_not_be_read_hides_no_other_and_is_not_overwritten(store, folder, caplog):
@@ -181,7 +233,7 @@ def test_json_that_can_not_be_read_hides_no_other_and_is_not_overwritten(store, 
     with caplog.at_level(logging.WARNING, "deermem"):
         assert [item.key for item in store.search(NS, limit=1)] == ["tea"]
         assert [item.key for item in store.search(NS, query="pizza tea")] == ["tea"]
-    assert caplog.text.count("its JSON can't be read") == 1
+    assert caplog.text.count("fact food of agent ns-memories--alice is no item: its JSON can't be read") == 1
     for refused in (lambda: store.get(NS, "food"), lambda: store.put(NS, "food", {"text": "Likes pasta."})):
         with pytest.raises(Corruption, match=r"food\.md: the JSON of item 'food' can't be read"):
             refused()

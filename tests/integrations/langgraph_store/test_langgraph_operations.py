@@ -143,12 +143,19 @@ def test_a_batch_with_one_bad_operation_does_nothing(store, root):
         PutOp(NS, "bad", ["no", "mapping"]),
         PutOp(NS, "bad", {"n": 1}, index=["a", 3]),
         PutOp(NS, "bad", {"n": 1}, ttl=-1),
+        PutOp(("another",), "bad", {"n": 1}, ttl=1e12),
+        PutOp(NS, "bad", {"n": 1}, ttl=10**400),
         PutOp(NS, 7, {"n": 1}),
         PutOp(NS, "nul\0", {"n": 1}),
         PutOp(NS, "half\ud800", {"n": 1}),
         PutOp(("half\ud800",), "k", {"n": 1}),
         PutOp((), "k", {"n": 1}),
         PutOp((7,), "k", {"n": 1}),
+        PutOp("memories", "k", {"n": 1}),
+        PutOp(None, "k", {"n": 1}),
+        GetOp("memories", "k"),
+        SearchOp("memories"),
+        ListNamespacesOp(match_conditions=(MatchCondition("prefix", "memories"),)),
         GetOp(("a.b",), "k"),
         GetOp(NS, 7),
         SearchOp(("",)),
@@ -164,6 +171,32 @@ def test_a_batch_with_one_bad_operation_does_nothing(store, root):
         with pytest.raises(ValueError, match=r"\w"):
             store.batch([good, bad])
     assert not root.exists()
+
+
+def test_a_batch_with_a_user_who_can_have_no_folder_does_nothing(engine, root):
+    store = DeerMemStore(engine, user_at=0)
+    for value in ({"n": 1}, None):
+        with pytest.raises(InvalidInput, match="makes a folder name of 500 characters"):
+            store.batch([PutOp(("alice",), "good", {"n": 1}), PutOp(("x" * 500,), "bad", value)])
+    assert not root.exists()
+
+
+class Kind(str):
+    """Text that shows itself as something else, as a member of an enumeration does."""
+
+    def __str__(self) -> str:
+        return "Kind.FOOD"
+
+
+def test_text_of_another_class_is_text(store, root):
+    food = Kind("food")
+    store.batch([PutOp((food,), food, {"text": "Likes tea.", "kind": food, food: 1}, index=[food])])
+    item = store.get(("food",), "food")
+    assert (item.namespace, item.key) == (("food",), "food")
+    assert item.value == {"text": "Likes tea.", "kind": "food", "food": 1}
+    assert [type(name) for name in (*item.namespace, item.key, *item.value)] == [str] * 5
+    (path,) = root.rglob("food.md")
+    assert "value:\n  kind: food\n  food: 1\n" in path.read_text()
 
 
 def test_two_values_of_which_one_fits_no_file_are_neither_stored(store, root):
@@ -190,6 +223,11 @@ def test_equal_contents_under_two_keys_are_two_items(store):
 def test_an_engine_with_a_cap_is_refused(root):
     with DeerMem(root) as engine, pytest.raises(InvalidInput, match="max_facts=0"):
         DeerMemStore(engine)
+
+
+def test_a_path_in_place_of_an_engine_is_refused(root):
+    with pytest.raises(InvalidInput, match=r"use DeerMemStore\.open"):
+        DeerMemStore(root)
 
 
 @pytest.mark.parametrize("user_at", [-1, True, "0"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from functools import reduce
+
 import pytest
 
 pytest.importorskip("langgraph.store.base")
@@ -95,6 +98,7 @@ def test_a_filter_narrows(filled, wanted, found):
         ({7: 1}, "Invalid filter key"),
         ({"a') = 'b' OR json_extract(value, '$.": 1}, "Invalid filter key"),
         (["a"], "the filter is"),
+        (reduce(lambda inner, _: {"a": inner}, range(200), {"a": 1}), "the filter nests deeper than 100 levels"),
     ],
 )
 def test_a_filter_that_means_nothing_is_refused_over_no_items_too(store, wanted, message):
@@ -126,6 +130,13 @@ def test_pages_are_the_whole_in_pieces(store):
         for size in (1, 3, 4, 100):
             pages = [store.search(("a",), limit=size, offset=offset, **narrow) for offset in range(0, 12, size)]
             assert [item for page in pages for item in page] == whole
+
+
+@pytest.mark.parametrize("number", [sys.maxsize, 10**30])
+def test_a_page_may_be_larger_than_any_sequence(filled, number):
+    assert keys(filled.search(NS, limit=number, offset=1)) == "bc"
+    assert filled.search(NS, offset=number) == []
+    assert filled.list_namespaces(limit=number, max_depth=number) == [NS]
 
 
 def test_a_page_costs_what_it_shows(store, monkeypatch):
@@ -222,5 +233,6 @@ def test_a_store_has_fields_of_its_own(engine):
     store.put(NS, "k", {"text": "Likes tea.", "kind": "drink"})
     assert keys(store.search(NS, query="drink")) == "k"
     assert keys(store.search(NS, query="tea")) == ""
-    with pytest.raises(InvalidInput, match="index is"):
-        DeerMemStore(engine, fields=[""])
+    for fields in ([""], "kind"):
+        with pytest.raises(InvalidInput, match="index is"):
+            DeerMemStore(engine, fields=fields)

@@ -7,14 +7,15 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from builders_store import edit, tree
+from builders_store import edit, facts_of, place, tree
 
 pytest.importorskip("langgraph.store.base")
 
 from langgraph.store.base import GetOp, PutOp, SearchOp
 
-from deermem import InvalidInput
+from deermem import Corruption, InvalidInput
 from deermem.integrations.langgraph_store import DeerMemStore
+from deermem.integrations.langgraph_store.names import agent_of
 from deermem.integrations.langgraph_store.sweeping import Sweeper
 
 NS = ("memories",)
@@ -66,6 +67,18 @@ def test_a_namespace_that_can_not_be_swept_keeps_no_other_from_it(store, root, c
 
     monkeypatch.setattr(Memory, "apply", apply)
     with pytest.raises(LockTimeout, match="somebody writes"):
+        store.sweep_ttl()
+    assert files(root) == 1
+
+
+def test_a_user_whose_old_document_can_not_be_read_keeps_no_other_from_being_swept(engine, root, clock):
+    store = DeerMemStore(engine, user_at=0)
+    for user in ("a", "z"):
+        store.put((user,), "k", {"n": 1}, ttl=1)
+    clock.advance(seconds=61)
+    place(facts_of(root, "b", agent_of(("b", "x" * 200))) / "k.md", "Likes tea.\n")
+    place(root / "users" / "b" / "memory.json", '{"version": "1.0", "facts": [{')
+    with pytest.raises(Corruption, match=r"users/b/memory\.json"):
         store.sweep_ttl()
     assert files(root) == 1
 
@@ -142,6 +155,19 @@ def test_what_is_put_over_an_item_that_is_over_is_new(store, clock, root):
     assert files(root) == 1
 
 
+@pytest.mark.parametrize("ttl", ["4190000000", "1.0e+300"])
+def test_a_reading_that_would_move_the_end_past_all_years_leaves_it(store, engine, clock, ttl):
+    store.put(NS, "tea", {"text": "Likes tea."}, ttl=4_190_000_000)
+    path = engine.memory("alice", "ns-memories").path("tea")
+    if ttl not in path.read_text():
+        edit(path, "ttl: 4190000000", f"ttl: {ttl}")
+    before = path.read_bytes()
+    clock.advance(days=40_000)
+    assert store.get(NS, "tea").value == {"text": "Likes tea."}
+    assert [item.key for item in store.search(NS)] == ["tea"]
+    assert path.read_bytes() == before
+
+
 def test_a_person_may_give_an_item_more_time(store, engine, clock):
     store.put(NS, "tea", {"text": "Likes tea."}, ttl=1)
     edit(engine.memory("alice", "ns-memories").path("tea"), "2026-11-30T12:01:00Z", "2026-12-30T12:01:00Z")
@@ -190,10 +216,19 @@ def test_a_time_that_is_none_is_refused(store, ttl):
 
 
 @pytest.mark.parametrize(
-    "ttl", [{"default_ttl": 0}, {"sweep_interval_minutes": -1}, {"default": 5}, {"omit_expired": False}]
+    "ttl",
+    [
+        {"default_ttl": 0},
+        {"sweep_interval_minutes": -1},
+        {"default": 5},
+        {1: 5, "default": 5},
+        {"omit_expired": False},
+        {"refresh_on_read": "no"},
+        5,
+    ],
 )
 def test_a_configuration_that_can_not_be_kept_is_refused(engine, ttl):
-    with pytest.raises(InvalidInput, match=r"default_ttl|sweep_interval_minutes|ttl has"):
+    with pytest.raises(InvalidInput, match=r"default_ttl|sweep_interval_minutes|ttl has|refresh_on_read is 'no'"):
         DeerMemStore(engine, ttl=ttl)
 
 

@@ -15,7 +15,7 @@ pytest.importorskip("langgraph.store.base")
 
 from deermem import InvalidInput
 from deermem.format import markdown
-from deermem.integrations.langgraph_store.values import Meta, Put, checked_value, fact_of, read_value
+from deermem.integrations.langgraph_store.values import Meta, Put, checked_value, fact_of, leaves, read_value
 from deermem.model.fact import Fact
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -138,6 +138,15 @@ def test_a_value_that_no_file_holds_is_refused():
         written({"content": "x" * 65_537})
     with pytest.raises(InvalidInput, match="at most 65536 fit"):
         written({"rows": ["x" * 70_000]})
+
+
+def test_the_texts_of_a_value_are_found_in_order_at_any_depth():
+    value: Any = ["last"]
+    for number in range(5_000):
+        value = [number, {"deeper": value}]
+    found = leaves({"a": "first", "b": value, "c": [None, True, 1.5]})
+    assert [*found[:3], *found[-3:]] == ["first", "4999", "4998", "last", "True", "1.5"]
+    assert len(found) == 5_004
 
 
 def test_mappings_and_tuples_become_plain():
