@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
@@ -38,6 +39,8 @@ Parts: TypeAlias = tuple[Files, Layout, Clock]
 
 T = TypeVar("T")
 _log: Final = logging.getLogger("deermem")
+_LOOK_AGAIN: Final = timedelta(minutes=10)
+"""An engine may live for months: what a process leaves behind that dies beside it is found with a later capture."""
 _NO_MODEL: Final = "hand one to DeerMem(model=…) or set `model`; everything but extraction works without"
 
 
@@ -79,6 +82,7 @@ class Extraction:
             max_watermarks=settings.watermark_max_keys,
         )
         self._queue = Queue(host.files, host.layout, host.clock, rules, self._pipeline.run)
+        self._looked = host.clock()
         self._said_so = False
 
     def capture(
@@ -104,6 +108,8 @@ class Extraction:
             self._say_that_nobody_listens()
             return False
         self._queue.put(scope, self._item(scope, turns, thread_id=thread, urgent=urgent, trace_id=trace_id))
+        if self._host.clock() - self._looked >= _LOOK_AGAIN:
+            self.begin()
         return True
 
     def worth(self, messages: Iterable[object]) -> int:
@@ -146,9 +152,14 @@ class Extraction:
         return self._queue.cancel(folder, agent)
 
     def begin(self) -> None:
-        """Plans what an earlier process left behind, in a thread of its own: there may be thousands of users."""
+        """Plans what other processes left behind, in a thread of its own: there may be thousands of users."""
         if self._host.model is not None:
-            threading.Thread(target=self._queue.take_up, name="deermem-take-up", daemon=True).start()
+            self._looked = self._host.clock()
+            try:
+                threading.Thread(target=self._queue.take_up, name="deermem-take-up", daemon=True).start()
+            except RuntimeError as error:
+                # At the end of the interpreter: what was just captured lies on disk all the same.
+                _log.warning("what other processes left behind waits for the next engine: %s", error)
 
     def close(self, timeout: float) -> None:
         """Extracts what this engine knows of for so many seconds; the rest stays on disk for the next one."""

@@ -198,6 +198,23 @@ def test_the_next_engine_takes_up_by_itself_what_is_due(opened, root, clock):
     assert contents(other.memory(None)) == [owns(2)]
 
 
+def test_what_a_process_left_behind_is_found_by_one_that_is_at_work(opened, clock):
+    """It died, and no other one begins: the first capture after ten minutes looks."""
+    working, died = opened(Scripted()), opened(Scripted())
+    working.memory("bob", "coder").capture(talk(2), "t")
+    died.memory("alice", "coder").capture(talk(1), "t")
+    died.conversations._made._queue.stop()
+    queue = working.conversations._made._queue
+    for minutes, found in ((9, []), (2, [owns(1)])):
+        clock.advance(seconds=60 * minutes)
+        working.memory("bob", "coder").capture(talk(3, minutes), "t")
+        for thread in threading.enumerate():
+            if thread.name == "deermem-take-up":
+                thread.join(30)
+        assert queue.flush(30)
+        assert contents(working.memory("alice", "coder")) == found
+
+
 @pytest.mark.parametrize("due", ["9999-12-31T23:59:59Z", "2199-01-01T00:00:00Z"])
 def test_a_date_that_a_wrong_clock_wrote_holds_up_nothing(opened, root, clock, due):
     """Nor does it end the threads: what is due in thousands of years is more than they can sleep."""
