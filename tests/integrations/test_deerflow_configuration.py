@@ -17,7 +17,7 @@ import deermem.integrations.deerflow
 from deermem.config import ModelSettings
 
 FULL: dict[str, Any] = {
-    "storage_class": "",
+    "storage_class": "file",
     "strict_user_scope": False,
     "manifest_filename": "memory.json",
     "file_lock_timeout_seconds": 10,
@@ -25,7 +25,7 @@ FULL: dict[str, Any] = {
     "debounce_seconds": 30,
     "queue_max_depth": 1000,
     "max_facts": 100,
-    "fact_eviction_policy": "hybrid-v1",
+    "fact_eviction_policy": "confidence",
     "fact_eviction_shadow_enabled": False,
     "eviction_confidence_weight": 0.65,
     "eviction_confirmation_weight": 0.25,
@@ -37,7 +37,7 @@ FULL: dict[str, Any] = {
     "eviction_audit_max_entries": 200,
     "fact_confidence_threshold": 0.7,
     "max_injection_tokens": 2000,
-    "token_counting": "char",
+    "token_counting": "tiktoken",
     "guaranteed_categories": ["correction"],
     "guaranteed_token_budget": 500,
     "staleness_review_enabled": True,
@@ -52,11 +52,35 @@ FULL: dict[str, Any] = {
     "consolidation_max_groups_per_cycle": 3,
     "consolidation_max_sources": 8,
     "watermark_max_keys": 4096,
-    "patterns_dir": None,
-    "prompts_dir": None,
-    "model": {"provider": None, "model": None, "api_key": None, "base_url": None, "temperature": None},
-    "failure_policy": {"read": "fail_closed"},
+    "patterns_dir": "",
+    "prompts_dir": "",
+    "model": None,
 }
+"""Every key with the value that DeerFlow's example configuration has, or tells of in a comment.
+
+`storage_path` is empty there; DeerFlow puts its home in the place of it.
+"""
+
+ALTERNATIVES: list[tuple[str, Any]] = [
+    ("storage_class", ""),
+    ("storage_class", "deerflow.somewhere.storage.FileMemoryStorage"),
+    ("strict_user_scope", True),
+    ("retrieval_adapter", ""),
+    ("queue_max_depth", 0),
+    ("watermark_max_keys", 0),
+    ("fact_eviction_policy", "hybrid-v1"),
+    ("fact_eviction_shadow_enabled", True),
+    ("eviction_audit_max_entries", 0),
+    ("token_counting", "char"),
+    ("guaranteed_categories", []),
+    ("staleness_review_enabled", False),
+    ("staleness_protected_categories", []),
+    ("consolidation_enabled", True),
+    ("model", {"provider": None, "model": None, "api_key": None, "base_url": None, "temperature": None}),
+    ("failure_policy", {"read": "fail_closed"}),
+    ("failure_policy", {"read": "fail_open", "write": "log_and_drop"}),
+    ("failure_policy", {}),
+]
 
 
 def settings_of(root: Path, **config: Any) -> Any:
@@ -69,9 +93,11 @@ def test_a_whole_configuration_of_deerflow_opens_without_a_word(root: Path, capl
     with caplog.at_level(logging.WARNING):
         settings = settings_of(root, **FULL)
         settings_of(root, **dict.fromkeys(FULL))
-        settings_of(root, **{**FULL, "storage_class": "deerflow.somewhere.storage.FileMemoryStorage"})
+        for name, value in ALTERNATIVES:
+            settings_of(root, **{**FULL, name: value})
+        assert settings_of(root, storage_path=root, index_root=root / "index").root == str(root)
     assert caplog.messages == []
-    assert (settings.root, settings.mode, settings.fact_eviction_policy) == (str(root), "middleware", "hybrid-v1")
+    assert (settings.root, settings.mode, settings.fact_eviction_policy) == (str(root), "middleware", "confidence")
     assert settings.guaranteed_categories == ("correction",)
     assert settings.model is None
 
@@ -92,11 +118,12 @@ def test_unknown_keys_are_ignored_with_one_warning(root: Path, caplog: pytest.Lo
     """15"""
     with caplog.at_level(logging.WARNING):
         given = {"storage_path": str(root), "storage_pat": "/elsewhere", "top_kk": 3, "root": "/else", "mode": "tool"}
+        given["failure_policy"] = {"reed": "fail_closed"}
         manager = Manager.from_config(given)
         settings = manager.engine.settings
         manager.close()
     (warning,) = caplog.messages
-    for name in ("storage_pat", "top_kk", "backend_config.root", "backend_config.mode"):
+    for name in ("storage_pat", "top_kk", "backend_config.root", "backend_config.mode", "failure_policy.reed"):
         assert name in warning
     assert (settings.root, settings.mode) == (str(root), "middleware")
 
@@ -131,6 +158,18 @@ def vars_of(settings: Any) -> dict[str, Any]:
         ("eviction_access_weight", 0.5, "add up"),
         ("retrieval_adapter", "somebody.elses.factory", "retrieval_adapter"),
         ("storage_class", "somebody.elses.Storage", "storage_class"),
+        ("storage_class", "mine.EncryptedFileMemoryStorage", "storage_class"),
+        ("storage_class", "mine.file", 'give "file", or leave it out; an export'),
+        ("failure_policy", {"read": "x"}, "failure_policy.read is 'x'; give fail_open or fail_closed"),
+        ("failure_policy", {"read": "raise"}, "failure_policy.read"),
+        ("failure_policy", {"write": "raise"}, "failure_policy.write is 'raise'; give log_and_drop"),
+        ("failure_policy", "fail_closed", "failure_policy"),
+        ("index_root", "index", "index_root is 'index', which is relative; give an absolute path"),
+        ("storage_path", 5, "storage_path"),
+        ("storage_path", 0, "storage_path"),
+        ("storage_path", "a\0b", "storage_path"),
+        ("index_root", ["x"], "index_root"),
+        ("manifest_filename", 5, "manifest_filename"),
         ("extraction_callback", "print", "extraction_callback"),
         ("patterns_dir", "/no/such/folder", "patterns"),
         ("prompts_dir", "/no/such/folder", "prompts"),
@@ -175,6 +214,8 @@ def test_without_a_path_the_usual_root_is_taken(guarded_home: Path):
         ({"model": "qwen-max"}, ModelSettings(model="qwen-max", provider="openai")),
         ({"model": "claude-x", "provider": "anthropic"}, ModelSettings(model="claude-x", provider="anthropic")),
         ({"model": "openai:gpt-5", "temperature": "0.2"}, ModelSettings(model="openai:gpt-5", temperature=0.2)),
+        ({"model": "mistral:7b"}, ModelSettings(model="mistral:7b", provider="openai")),
+        ({"model": "ft:gpt-4o:acme::1"}, ModelSettings(model="ft:gpt-4o:acme::1", provider="openai")),
     ],
 )
 def test_a_model_that_is_named_is_used_and_the_hosts_own_never_built(root: Path, given: Any, read: ModelSettings):
@@ -183,6 +224,16 @@ def test_a_model_that_is_named_is_used_and_the_hosts_own_never_built(root: Path,
 
     with opened(root, model=given, hooks={"host_llm_factory": built}) as manager:
         assert manager.engine.settings.model == read
+
+
+def test_an_unknown_key_of_the_model_is_warned_of_once(root: Path, caplog: pytest.LogCaptureFixture):
+    """15"""
+    config = {"model": {"model": "m", "tempreature": 0}}
+    with opened(root, **config) as manager:
+        assert manager.engine.settings.model == ModelSettings(model="m", provider="openai")
+        assert manager.backend_config["model"] == config["model"]
+    (warning,) = caplog.messages
+    assert "tempreature" in warning
 
 
 @pytest.mark.parametrize("given", [None, {}, {"model": None}, {"model": "", "provider": "openai", "temperature": 0}])
@@ -224,8 +275,15 @@ def test_the_host_finds_a_subclass_of_its_own_base(
     assert isinstance(found, type)
     assert issubclass(found, deerflow_double.MemoryManager)
     assert fresh.DeerMemManager is found
-    manager = found.from_config({"storage_path": str(root)}, mode="tool")  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="give an absolute path"):
+        found.from_config({"storage_path": str(root), "index_root": "index"})  # type: ignore[attr-defined]
+    paths = types.ModuleType("deerflow.config.runtime_paths")
+    paths.runtime_home = lambda: root.parent  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "deerflow.config", types.ModuleType("deerflow.config"))
+    monkeypatch.setitem(sys.modules, paths.__name__, paths)
+    manager = found.from_config({"storage_path": str(root), "index_root": "index"}, mode="tool")  # type: ignore[attr-defined]
     assert manager.get_memory()["facts"] == []
+    assert manager.engine.settings.index_root == str(root.parent / "index")
     manager.close()
 
 

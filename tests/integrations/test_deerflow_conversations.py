@@ -9,12 +9,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import deerflow_double
 import pytest
 from builders_replies import answer, new, told
-from deerflow_stage import Manager, Scripted, ai, contents, fact_file, human, opened
+from deerflow_stage import Manager, Reply, Scripted, ai, contents, fact_file, human, opened
 
 from deermem import DeerMem, StoreUnavailable
 
@@ -249,6 +250,45 @@ def test_a_call_that_fails_is_told_too(root: Path):
     assert [(payload["success"], payload["token_usage"], payload["thread_id"]) for payload in metrics] == [
         (False, None, "t1")
     ]
+
+
+@pytest.mark.parametrize("reply", [Reply("I would rather not."), Reply('{"user": {}, "hist'), Reply(5), None])
+def test_an_answer_that_is_of_no_use_is_a_failure_in_the_metrics(root: Path, reply: Any):
+    """110, 126"""
+    tracer, metrics = Tracer(), []
+    model = SimpleNamespace(invoke=lambda messages, config: reply)
+    hooks = {"callbacks": tracer, "host_llm_factory": lambda: model, "extraction_callback": metrics.append}
+    with opened(root, hooks=hooks) as manager:
+        manager.add("t1", TEA, user_id="alice", trace_id="tr-1")
+        assert manager.shutdown_flush(30) is False
+    (result,) = tracer.results
+    assert (result["response"], result["error"]) == (reply, None)
+    usage = None if reply is None else reply.usage_metadata
+    assert [(each["success"], each["trace_id"], each["token_usage"]) for each in metrics] == [(False, "tr-1", usage)]
+
+
+@pytest.mark.parametrize("broken", ["extraction_callback", "callbacks"])
+def test_of_metrics_and_tracer_neither_keeps_the_other_from_its_word(root: Path, broken: str):
+    """126"""
+
+    class Failing(Tracer):
+        def on_memory_llm_result(self, invoke_config: dict[str, Any], **of: Any) -> None:
+            super().on_memory_llm_result(invoke_config, **of)
+            raise RuntimeError("no tracer")
+
+    def no_metrics(payload: dict[str, Any]) -> None:
+        metrics.append(payload)
+        raise RuntimeError("no metrics")
+
+    metrics: list[dict[str, Any]] = []
+    tracer = Failing() if broken == "callbacks" else Tracer()
+    told_of = no_metrics if broken == "extraction_callback" else metrics.append
+    model = Scripted(TimeoutError("slow"))
+    hooks = {"callbacks": tracer, "host_llm_factory": lambda: model, "extraction_callback": told_of}
+    with opened(root, hooks=hooks) as manager:
+        manager.add("t1", TEA, user_id="alice")
+        assert manager.shutdown_flush(30) is False
+    assert (len(tracer.results), [payload["success"] for payload in metrics]) == (1, [False])
 
 
 def test_callbacks_of_an_older_host_that_see_no_results_will_do(root: Path):

@@ -10,7 +10,16 @@ import deerflow_double
 import pytest
 from deerflow_stage import contents, opened
 
-from deermem import Corruption, DeerMem, FactConflict, MigrationError, RevisionConflict, SummaryConflict
+from deermem import (
+    Corruption,
+    DeerMem,
+    FactConflict,
+    LockTimeout,
+    MigrationError,
+    RevisionConflict,
+    StoreUnavailable,
+    SummaryConflict,
+)
 
 
 @pytest.fixture
@@ -102,6 +111,23 @@ def test_errors_are_the_hosts_own(
         with pytest.raises(theirs, match=str(ours)) as told:
             call()
         assert told.value.__cause__ is ours
+
+
+@pytest.mark.parametrize("ours", [StoreUnavailable("the disk is gone"), LockTimeout("held"), PermissionError("no")])
+def test_a_prompts_memory_that_cannot_be_read_fails_in_the_hosts_word(
+    manager: Any, monkeypatch: pytest.MonkeyPatch, ours: OSError
+):
+    """Else DeerFlow's `failure_policy: {read: fail_closed}` would go on with no memory."""
+
+    def fails(*given: object, **named: object) -> object:
+        raise ours
+
+    monkeypatch.setattr(DeerMem, "memory", fails)
+    with pytest.raises(deerflow_double.MemoryManagerError, match=str(ours)) as told:
+        manager.get_context("alice")
+    assert told.value.__cause__ is ours
+    with pytest.raises(OSError, match=str(ours)):
+        manager.get_memory(user_id="alice")
 
 
 def test_a_damaged_manifest_stops_writers_and_stays_as_it_is(manager: Any, root: Path):

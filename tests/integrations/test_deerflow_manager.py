@@ -229,6 +229,21 @@ def test_an_import_keeps_what_the_host_has_no_place_for(manager: Any, root: Path
     assert "# Deploys on Wednesdays\n" in changed
 
 
+def test_an_export_that_is_imported_again_changes_no_byte(manager: Any, root: Path):
+    """175: nulls that a person wrote aren't in the document, and stay in the file."""
+    manager.create_fact("Likes tea", "release-notes", user_id="alice")
+    file = root / "users/alice/agents/__default__/facts/mine.md"
+    own = "mine: {a: null, b: [1, null]}\nextra: null\nmood: null\nsource: {type: conversation, threadId: t1, uri: x}"
+    file.write_text(f"---\n{own}\n---\n# Own heading\n\nDeploys on Tuesdays\n", encoding="utf-8")
+    before = {path: path.read_bytes() for path in root.rglob("facts/**/*.md")}
+    exported = manager.export_memory(user_id="alice")
+    assert manager.import_memory(json.loads(json.dumps(exported)), user_id="alice")["facts"] == exported["facts"]
+    assert {path: path.read_bytes() for path in root.rglob("facts/**/*.md")} == before
+    exported["facts"][-1]["mine"] = {"a": 5}
+    assert manager.import_memory(exported, user_id="alice")["facts"][-1]["mine"] == {"a": 5}
+    assert "mood: null" in file.read_text(encoding="utf-8")
+
+
 # --- threads and life
 
 

@@ -40,8 +40,12 @@ def deerflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """A DeerFlow that consists of its memory contract, with a manager in it."""
     manager = started(CONFIGURATIONS[0], tmp_path / "home")
     memory = types.ModuleType("deerflow.agents.memory")
-    memory.get_memory_manager = lambda: manager  # type: ignore[attr-defined]
-    for module in (types.ModuleType("deerflow"), types.ModuleType("deerflow.agents"), memory):
+    config = types.ModuleType("deerflow.config")
+    loaded: list[Any] = []
+    config.get_app_config = lambda: loaded.append(manager)  # type: ignore[attr-defined]
+    # Before its configuration is loaded, DeerFlow has another manager.
+    memory.get_memory_manager = lambda: loaded[0]  # type: ignore[attr-defined]
+    for module in (types.ModuleType("deerflow"), types.ModuleType("deerflow.agents"), memory, config):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(sys.modules, "deerflow.agents.memory.manager", deerflow_double)
     monkeypatch.delitem(vars(deermem.integrations.deerflow), "DeerMemManager", raising=False)

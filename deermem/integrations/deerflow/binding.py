@@ -9,6 +9,7 @@ from typing import Final
 from deermem.integrations.deerflow.methods import HostTypes, ManagerMethods
 
 _CONTRACT: Final = "deerflow.agents.memory.manager"
+_PATHS: Final = "deerflow.config.runtime_paths"
 
 
 def installed_host() -> HostTypes:
@@ -25,7 +26,13 @@ def installed_host() -> HostTypes:
     missing = [name for name in names if not isinstance(contract.get(name), type)]
     if missing:
         raise ImportError(f"this DeerFlow's {_CONTRACT} has no {', '.join(missing)}; use one that has", name=_CONTRACT)
-    return HostTypes(*(contract[name] for name in names))
+    manager, conflict, corruption = (contract[name] for name in names)
+    return HostTypes(manager, conflict, corruption, _home)
+
+
+def _home() -> str:
+    """The folder below which DeerFlow itself puts a relative `storage_path`."""
+    return str(vars(importlib.import_module(_PATHS))["runtime_home"]())
 
 
 def manager_class(host: HostTypes) -> type[ManagerMethods]:
@@ -43,6 +50,7 @@ def manager_class(host: HostTypes) -> type[ManagerMethods]:
             model_config=ConfigDict(hide_input_in_errors=True),
             model_post_init=ManagerMethods.model_post_init,
             _engine=PrivateAttr(),
+            _captured=PrivateAttr(),
             _flushed=PrivateAttr(default=False),
         )
 

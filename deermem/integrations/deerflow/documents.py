@@ -51,12 +51,15 @@ def _completed(item: object, known: Mapping[str, Fact]) -> object:
     fact = known.get(str(item.get("id"))) if isinstance(item, Mapping) else None
     if fact is None or not isinstance(item, Mapping):
         return item
-    own = {name: value for name, value in fact_to_mapping(fact).items() if name not in _CARRIED}
+    stored = fact_to_mapping(fact)
+    own = {name: value for name, value in stored.items() if name not in _CARRIED}
     if item.get("content") != fact.content:
         # A heading is that of its content.
         own.pop("title", None)
-    source = {"source": fact_to_mapping(fact)["source"]} if item.get("source") == fact.source.label else {}
-    return {**own, **item, **source}
+    shown = _host_item(stored)
+    # What comes back as it was shown is what is stored: a document has neither nulls nor the details of a source.
+    unchanged = {name: stored[name] for name in (*own, "source") if name in item and item[name] == shown.get(name)}
+    return {**own, **item, **unchanged}
 
 
 def _host_item(item: JsonValue) -> dict[str, Any]:

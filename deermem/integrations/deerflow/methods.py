@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
@@ -20,6 +20,7 @@ from deermem.errors import (
     MigrationError,
     NotStored,
 )
+from deermem.integrations.deerflow.captured import Captured
 from deermem.integrations.deerflow.configuration import read, with_host_hooks
 from deermem.integrations.deerflow.documents import completed, host_document, host_fact
 from deermem.memory import Memory
@@ -30,11 +31,12 @@ _log: Final = logging.getLogger("deermem")
 
 @dataclass(frozen=True, slots=True)
 class HostTypes:
-    """The host's contract: the base class of managers, and the errors that its callers know."""
+    """The host's contract: the base class of managers, and the errors that its callers know; `home` says its folder."""
 
     manager: type
     conflict: type[Exception]
     corruption: type[Exception]
+    home: Callable[[], str] | None = None
 
 
 class ManagerMethods:
@@ -51,6 +53,7 @@ class ManagerMethods:
         mode: Literal["middleware", "tool"]
         callbacks: object
         _engine: DeerMem
+        _captured: Captured
         _flushed: bool
 
         def __init__(self, **fields: object) -> None: ...
@@ -72,8 +75,9 @@ class ManagerMethods:
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ARG002 - pydantic's signature
         """Opens the engine."""
-        found = read(self.backend_config, mode=self.mode, callbacks=self.callbacks)
+        found = read(self.backend_config, mode=self.mode, callbacks=self.callbacks, home=self.host_types.home)
         self._engine = DeerMem(settings=found.settings, model=found.model, hooks=found.hooks)
+        self._captured = Captured(found.hooks.keep_hidden())
 
     def __repr_args__(self) -> list[tuple[str, object]]:
         # The configuration holds a model's key.
@@ -98,15 +102,22 @@ class ManagerMethods:
         """Queues a conversation. What can't be queued is logged and comes again with the next turn."""
         memory = self._memory(user_id, agent_name)
         with _without_failing(thread_id):
-            memory.capture(messages, thread_id, trace_id=trace_id)
+            if memory.capture(messages, thread_id, trace_id=trace_id):
+                self._captured.note(memory.scope, thread_id, messages)
 
     def add_nowait(
         self, thread_id: str, messages: list[Any], *, agent_name: str | None = None, user_id: str | None = None
     ) -> None:
-        """Queues messages that the host is about to drop; extraction starts at once."""
+        """Extracts at once what the host is about to drop, unless `add` queued all of it and none of it waits."""
         memory = self._memory(user_id, agent_name)
         with _without_failing(thread_id):
-            memory.capture_now(messages, thread_id)
+            if self._waits(memory, thread_id) or not self._captured.holds(memory.scope, thread_id, messages):
+                memory.capture_now(messages, thread_id)
+
+    def _waits(self, memory: Memory, thread_id: str) -> bool:
+        user_id, agent = memory.scope.user_id, memory.scope.agent
+        waiting = self._engine.waiting(user_id)
+        return any((item.user_id, item.agent, item.thread_id) == (user_id, agent, thread_id) for item in waiting)
 
     def shutdown_flush(self, timeout: float) -> bool:
         """Extracts all that waits, `timeout` seconds at most; what was not done by then is on disk."""
@@ -124,7 +135,11 @@ class ManagerMethods:
     ) -> str:
         """The block for the prompt; in tool mode the summaries alone."""
         with self._in_the_hosts_words():
-            return self._memory(user_id, agent_name).context()
+            try:
+                return self._memory(user_id, agent_name).context()
+            except OSError as error:
+                # Of any other error the host makes an empty memory, and goes on, although it is to fail closed.
+                raise self.host_types.corruption(str(error)) from error
 
     def search(
         self,

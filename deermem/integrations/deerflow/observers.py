@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
 
+from deermem.errors import InvalidInput
 from deermem.extract.hooks import CallInfo, CallOutcome
+from deermem.extract.models import answer_text
 from deermem.extract.pipeline import Metrics
 
 _RUN_NAME: Final = "memory_agent"
@@ -49,20 +51,24 @@ class Observers:
             )
 
     def after_call(self, done: CallOutcome) -> None:
-        """Tells the host how the call ended; one that failed has no metrics but these."""
+        """Tells the host how the call ended; one that gave nothing to extract has no metrics but these."""
+        failed = self.on_metrics is not None and not (done.ok and _is_usable(done.answer))
         # The metrics follow in this thread, and know nothing of the call.
-        self._asked.last = done if done.ok else None
-        if not done.ok and self.on_metrics is not None:
-            self.on_metrics({**_of_call(done), "success": False})
-        if isinstance(self.callbacks, _SeesResults):
-            self.callbacks.on_memory_llm_result(
-                done.call.config,
-                prompt=done.call.messages,
-                response=done.answer,
-                error=done.error,
-                duration_ms=done.seconds * 1000,
-                model_name=done.call.model,
-            )
+        self._asked.last = None if failed else done
+        try:
+            if isinstance(self.callbacks, _SeesResults):
+                self.callbacks.on_memory_llm_result(
+                    done.call.config,
+                    prompt=done.call.messages,
+                    response=done.answer,
+                    error=done.error,
+                    duration_ms=done.seconds * 1000,
+                    model_name=done.call.model,
+                )
+        finally:
+            # Neither of the two goes untold because the other failed.
+            if failed and self.on_metrics is not None:
+                self.on_metrics({**_of_call(done), "success": False})
 
     def extracted(self, metrics: Metrics) -> None:
         """Hands over the metrics under the host's names."""
@@ -94,6 +100,16 @@ def _of_call(done: CallOutcome) -> dict[str, Any]:
         "model_name": call.model,
         "token_usage": usage if isinstance(usage, dict) else None,
     }
+
+
+def _is_usable(answer: object) -> bool:
+    """Whether there are proposals in an answer; extraction stops at one without, and tells nobody but the log."""
+    from deermem.extract.reply import parse_reply
+
+    try:
+        return parse_reply(answer_text(answer)) is not None
+    except InvalidInput:
+        return False
 
 
 @runtime_checkable
