@@ -27,16 +27,17 @@ __all__ = [
 
 
 def scripted_chat_model(*script: Said) -> ScriptedChatModel:
-    """A LangChain chat model that says this, one item a call; it takes tools, and streams.
+    """A LangChain chat model that says this, one item a call; it takes tools, and streams a text word by word.
 
     An item is a text, a message, a list of `tool_call`s that are made at once, an exception to be raised, or a
     function of the messages that gives one of these. `prompts` has the messages of each call, `tools` the names of
-    the tools that were on offer. After the last item it raises AssertionError; `assert_done` raises it where some are
-    left. Raises ModuleNotFoundError without LangChain.
+    the tools that were on offer, `add` takes more items. After the last item it raises AssertionError; `assert_done`
+    raises it too, and where some are left. Raises InvalidInput for what can't be said, and ModuleNotFoundError without
+    LangChain.
     """
-    from deermem.testing.chat import ScriptedChatModel
+    from deermem.testing.chat import ScriptedChatModel, checked_item
 
-    return ScriptedChatModel(script=list(script))
+    return ScriptedChatModel(script=[checked_item(item) for item in script])
 
 
 def tool_call(name: str, /, **arguments: object) -> AIMessage:

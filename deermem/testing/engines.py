@@ -19,10 +19,15 @@ _NOON: Final = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
 
 class FakeClock:
-    """A clock that stands still until it is told to advance; calling it gives an aware UTC datetime."""
+    """A clock that stands still until it is told to advance; calling it gives an aware UTC datetime.
+
+    Raises InvalidInput for a time without a zone.
+    """
 
     def __init__(self, now: datetime = _NOON) -> None:
-        self.now = now
+        if now.tzinfo is None:
+            raise InvalidInput(f"the clock's time {now} has no zone", hint="give datetime(…, tzinfo=UTC)")
+        self.now = now.astimezone(UTC)
 
     def __call__(self) -> datetime:
         """The time."""
@@ -58,9 +63,10 @@ def hand_edit(memory: Memory, fact_id: str, old: str, new: str) -> None:
     Deermem is not told. Raises InvalidInput where `old` doesn't stand there, and FactNotFound.
     """
     path = memory.path(fact_id)
-    text = path.read_text(encoding="utf-8")
+    # Bytes: reading as text would change every end of a line.
+    text = path.read_bytes().decode()
     if not old or old not in text:
         raise InvalidInput(f"{old!r:.60} does not stand in {path.name}", hint="give a text that the file has")
     draft = path.with_name(f".{path.name}.swp")
-    draft.write_text(text.replace(old, new), encoding="utf-8")
+    draft.write_bytes(text.replace(old, new).encode())
     os.replace(draft, path)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import re
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,25 @@ def test_an_unknown_summary_is_refused():
         answer(summaries={"mood": "good"})
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"facts": "Likes tea"}, "facts is 'Likes tea'; give a list of texts, or of mappings with content"),
+        ({"facts": {"content": "Likes tea"}}, "facts is {'content'"),
+        ({"facts": [7]}, "facts has 7"),
+        ({"facts": 7}, "facts is 7"),
+        ({"facts": [{"contents": "Likes tea"}]}, "facts has an item with contents; use authority, category, "),
+        ({"facts": [{"category": "goal"}]}, "facts has an item whose content is None; give a text"),
+        ({"remove": "fact_1"}, "remove is 'fact_1'; give a list of texts, or of mappings with id"),
+        ({"remove": [{"id": "fact_1", "why": "wrong"}]}, "remove has an item with why; use id, reason, "),
+        ({"summaries": {"workContext": 7}}, "the summary workContext is 7; give a text"),
+    ],
+)
+def test_what_no_model_answers_is_refused(given, told):
+    with pytest.raises(InvalidInput, match=re.escape(told)):
+        answer(**given)
+
+
 def test_a_script_that_runs_out_fails_the_extraction_and_the_test():
     model = ScriptedModel()
     with temporary_engine(model) as engine:
@@ -98,6 +118,17 @@ def test_a_script_that_runs_out_fails_the_extraction_and_the_test():
         model.assert_done()
 
 
+def test_an_answer_that_no_model_gives_is_refused_at_once():
+    model = ScriptedModel("{}")
+    for item in (3, None, b"{}", object(), ScriptedModel):
+        with pytest.raises(InvalidInput, match=r"an item of the script is .*; give what answer"):
+            ScriptedModel(item)
+        with pytest.raises(InvalidInput, match="an item of the script is"):
+            model.add(answer(), item)
+    assert model([]) == "{}"
+    model.assert_done()
+
+
 def test_answers_that_are_left_fail_the_test_too():
     model = ScriptedModel(answer())
     model.add("{}")
@@ -105,9 +136,10 @@ def test_answers_that_are_left_fail_the_test_too():
         model.assert_done()
 
 
-def test_an_exception_in_the_script_is_raised():
-    model = ScriptedModel(TimeoutError("too slow"))
-    with temporary_engine(model) as engine, pytest.raises(ExtractionFailed, match="too slow"):
+@pytest.mark.parametrize(("given", "told"), [(TimeoutError("too slow"), "too slow"), (TimeoutError, "TimeoutError")])
+def test_an_exception_in_the_script_is_raised(given, told):
+    model = ScriptedModel(given)
+    with temporary_engine(model) as engine, pytest.raises(ExtractionFailed, match=told):
         engine.memory("alice").extract(SAID, "t1")
     model.assert_done()
 
@@ -155,6 +187,13 @@ def test_a_clock_stands_still_until_it_is_told_to_advance():
         assert engine.memory("alice").add("Likes tea").created_at == clock.now
 
 
+def test_a_clock_gives_utc_and_takes_no_time_without_a_zone():
+    clock = FakeClock(datetime(2026, 11, 30, 12, tzinfo=timezone(timedelta(hours=2))))
+    assert clock().isoformat() == "2026-11-30T10:00:00+00:00"
+    with pytest.raises(InvalidInput, match="2026-11-30 12:00:00 has no zone"):
+        FakeClock(datetime(2026, 11, 30, 12))
+
+
 def test_a_hand_edit_is_what_the_next_read_and_search_see():
     with temporary_engine() as engine:
         memory = engine.memory("alice")
@@ -168,6 +207,16 @@ def test_a_hand_edit_is_what_the_next_read_and_search_see():
             hand_edit(memory, fact.id, "green tea", "water")
         with pytest.raises(FactNotFound):
             hand_edit(memory, "gone", "a", "b")
+
+
+def test_a_hand_edit_changes_no_byte_beside_the_text():
+    with temporary_engine() as engine:
+        memory = engine.memory("alice")
+        fact = memory.add("Likes tea\r\nand jam")
+        before = memory.path(fact.id).read_bytes()
+        assert b"\r\n" in before
+        hand_edit(memory, fact.id, "jam", "cake")
+        assert memory.path(fact.id).read_bytes() == before.replace(b"jam", b"cake")
 
 
 def test_a_chat_model_says_its_script_streams_it_and_keeps_what_it_was_asked():
@@ -189,15 +238,59 @@ def test_a_chat_model_says_its_script_streams_it_and_keeps_what_it_was_asked():
     model.assert_done()
     with pytest.raises(AssertionError, match="nothing to say to call 5"):
         model.invoke("fifth")
+    with pytest.raises(AssertionError, match="1 calls came after the last item; the model was asked 5 times"):
+        model.assert_done()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("There is one at nine.", ["There ", "is ", "one ", "at ", "nine."]),
+        ("\n Yes,\n\nit is. ", ["\n ", "Yes,\n\n", "it ", "is. "]),
+        ("", [""]),
+    ],
+)
+def test_a_chat_model_streams_a_text_in_words(said, words):
+    pytest.importorskip("langchain_core")
+    model = scripted_chat_model(said)
+    model.add(said)
+    assert [piece.text for piece in model.stream("hi")] == words
+
+    async def heard():
+        return [piece.text async for piece in model.astream("hi")]
+
+    assert asyncio.run(heard()) == words
+    model.assert_done()
+
+
+def test_a_message_that_is_streamed_is_the_message_of_the_script():
+    pytest.importorskip("langchain_core")
+    from langchain_core.messages import AIMessage
+
+    usage = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
+    calls = tool_call("look", where="here").tool_calls
+    blocks = [{"type": "text", "text": "Two words"}]
+    for content in ("Let me look.", blocks):
+        whole = AIMessage(content, id="m1", tool_calls=calls, usage_metadata=usage, additional_kwargs={"a": 1})
+        first, *others = scripted_chat_model(whole).stream("hi")
+        heard = sum(others, first)
+        for name in ("content", "id", "tool_calls", "usage_metadata", "additional_kwargs"):
+            assert getattr(heard, name) == getattr(whole, name), name
 
 
 def test_a_chat_model_raises_what_its_script_says_and_names_what_it_can_not_say():
     pytest.importorskip("langchain_core")
-    model = scripted_chat_model(TimeoutError("too slow"), 7, "left")
+    model = scripted_chat_model(TimeoutError("too slow"), lambda messages: 7)
     with pytest.raises(TimeoutError, match="too slow"):
         model.invoke("hi")
-    with pytest.raises(TypeError, match="an item of the script is 7"):
+    with pytest.raises(InvalidInput, match="an item of the script is 7"):
         model.invoke("hi")
+    for item in (7, [], None, [tool_call("look"), "text"]):
+        with pytest.raises(InvalidInput, match=r"an item of the script is .*; give text, a message"):
+            scripted_chat_model("ok", item)
+        with pytest.raises(InvalidInput, match="an item of the script is"):
+            model.add("ok", item)
+    model.add("left")
     with pytest.raises(AssertionError, match="1 items of the script are left"):
         model.assert_done()
 
@@ -210,5 +303,14 @@ def test_a_chat_model_keeps_the_names_of_the_tools_on_offer():
         return where
 
     model = scripted_chat_model("ok")
-    assert model.bind_tools([look]).invoke("hi").text == "ok"
-    assert model.tools == ["look"]
+    assert model.bind_tools([look, {"type": "web_search"}]).invoke("hi").text == "ok"
+    assert model.tools == ["look", "web_search"]
+
+
+def test_a_message_that_is_said_twice_is_two_messages():
+    pytest.importorskip("langchain_core")
+    hello = tool_call("look")
+    model = scripted_chat_model(hello, hello)
+    said = [model.invoke("hi") for _ in range(2)]
+    assert said[0].id != said[1].id
+    assert (hello.id, [message.tool_calls for message in said]) == (None, [hello.tool_calls] * 2)

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
+from langgraph.types import Command, Overwrite
 
 from deermem.errors import InvalidInput
 from deermem.integrations.langchain.scope import Run, run_of
@@ -22,25 +23,26 @@ _OTHER_HOOKS: Final = tuple(
     for a in ("", "a")
     for hook in ("before_agent", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
 )
+_DECLARED: Final = ("state_schema", "tools", "trace_policy", "transformers")
+"""What a middleware has beside its hooks, the last two in newer versions of LangChain alone."""
+_JUMPS: Final = "__can_jump_to__"
+"""Where LangChain keeps what `hook_config` says of a hook."""
 
 
 class CaptureDropped(AgentMiddleware[Any, Any, Any]):
     """Another middleware under its own name, whose `before_model` may take messages out of the conversation.
 
-    `DeerMemMiddleware.before_dropping` makes one.
+    `capture_dropped` makes one.
     """
 
     def __init__(self, other: AgentMiddleware[Any, Any, Any], captured: Captured) -> None:
         super().__init__()
-        unused = [hook for hook in _OTHER_HOOKS if _has(other, hook)]
-        if unused or not _has(other, "before_model"):
-            hint = "give one that shortens the conversation in before_model, as SummarizationMiddleware does"
-            found = f"has {', '.join(unused)}" if unused else "has no before_model"
-            raise InvalidInput(f"the middleware {other.name} {found}", hint=hint)
         self._other = other
         self._captured = captured
-        self.state_schema = other.state_schema
-        self.tools = list(other.tools) if hasattr(other, "tools") else []
+        self.tools = []
+        for name in _DECLARED:
+            if hasattr(other, name):
+                setattr(self, name, getattr(other, name))
 
     @property
     def name(self) -> str:
@@ -62,10 +64,39 @@ class CaptureDropped(AgentMiddleware[Any, Any, Any]):
         await asyncio.to_thread(self._capture, state["messages"], update, run_of(runtime))
         return update
 
-    def _capture(self, messages: Sequence[AnyMessage], update: Mapping[str, Any] | None, run: Run) -> None:
-        gone = _dropped(messages, (update or {}).get("messages") or [])
+    def _capture(self, messages: Sequence[AnyMessage], update: object, run: Run) -> None:
+        changed = update.update if isinstance(update, Command) else update
+        gone = _dropped(messages, changed.get("messages") if isinstance(changed, Mapping) else None)
         if gone:
             self._captured(run, messages, gone)
+
+
+def capture_dropped(other: AgentMiddleware[Any, Any, Any], captured: Captured) -> CaptureDropped:
+    """The other one with its drops captured. Raises InvalidInput for one that does more than its `before_model`."""
+    if not isinstance(other, AgentMiddleware):
+        raise InvalidInput(f"the middleware is {other!r:.60}", hint="give an instance, as create_agent takes it")
+    unused = [hook for hook in _OTHER_HOOKS if _has(other, hook)]
+    if unused or not (_has(other, "before_model") or _has(other, "abefore_model")):
+        hint = "give one that shortens the conversation in before_model, as SummarizationMiddleware does"
+        found = f"has {', '.join(unused)}" if unused else "has no before_model"
+        raise InvalidInput(f"the middleware {other.name} {found}", hint=hint)
+
+    def before_model(self: CaptureDropped, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        return CaptureDropped.before_model(self, state, runtime)
+
+    async def abefore_model(
+        self: CaptureDropped, state: AgentState[Any], runtime: Runtime[Any]
+    ) -> dict[str, Any] | None:
+        return await CaptureDropped.abefore_model(self, state, runtime)
+
+    # LangChain reads from the class where a hook may jump to, and whether it has a sync form; else a jump is ignored.
+    hooks: dict[str, Any] = {"before_model": before_model, "abefore_model": abefore_model}
+    for name, hook in hooks.items():
+        hook_config(can_jump_to=getattr(getattr(type(other), name), _JUMPS, None))(hook)
+    if not _has(other, "before_model"):
+        hooks["before_model"] = AgentMiddleware.before_model
+    made: CaptureDropped = type(CaptureDropped.__name__, (CaptureDropped,), hooks)(other, captured)
+    return made
 
 
 def _has(middleware: AgentMiddleware[Any, Any, Any], hook: str) -> bool:
@@ -74,6 +105,8 @@ def _has(middleware: AgentMiddleware[Any, Any, Any], hook: str) -> bool:
 
 def _dropped(messages: Sequence[AnyMessage], changes: object) -> list[AnyMessage]:
     """The messages that are not there any more once the changes were applied, as LangGraph applies them."""
+    if isinstance(changes, Overwrite):
+        return _dropped(messages, [RemoveMessage(REMOVE_ALL_MESSAGES), *changes.value])
     changed = changes if isinstance(changes, list) else [changes]
     gone = {change.id for change in changed if isinstance(change, RemoveMessage)}
     if REMOVE_ALL_MESSAGES in gone:

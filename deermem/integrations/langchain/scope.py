@@ -20,6 +20,9 @@ class _Runtime(Protocol):
     def context(self) -> object: ...
 
 
+_TOOLS_NODE: Final = "tools:"
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run of an agent, as far as it says whose it is: `context=` and `config["configurable"]` of the call."""
@@ -73,7 +76,9 @@ class Whose:
     agent_name: Named = AGENT_NAME
 
     def __post_init__(self) -> None:
-        """Raises InvalidInput for a fixed name that can't be, before any run fails for it."""
+        """Raises InvalidInput for what is no engine, and a fixed name that can't be, before any run fails for it."""
+        if not isinstance(self.engine, DeerMem):
+            raise InvalidInput(f"engine is {type(self.engine).__name__}", hint="give a DeerMem")
         user = "-" if callable(self.user_id) else as_text(self.user_id, "user_id")
         self.engine.memory(user, None if callable(self.agent_name) else as_text(self.agent_name, "agent_name"))
 
@@ -85,10 +90,19 @@ class Whose:
         return self.engine.memory(user, as_text(_of(self.agent_name, run), "agent_name"))
 
 
-def run_of(runtime: _Runtime, config: RunnableConfig | None = None) -> Run:
-    """The run that a hook (or a tool, which has its `config`) is called in."""
+def run_of(runtime: _Runtime | None, config: RunnableConfig | None = None) -> Run:
+    """The run that a hook (or a tool, which has its `config`) is called in; outside of an agent there is no runtime."""
     found = _current() if config is None else config
-    return Run(runtime.context, found.get("configurable") or {})
+    return Run(None if runtime is None else runtime.context, found.get("configurable") or {})
+
+
+def called_by_a_tool(run: Run) -> bool:
+    """Whether a tool of another agent runs this one, so that what is said to it are the words of a model.
+
+    LangGraph names the nodes that a run is in, from the outermost on, as `node:id|node:id`.
+    """
+    *outer, _own = str(run.configurable.get("checkpoint_ns") or "").split("|")
+    return any(node.startswith(_TOOLS_NODE) for node in outer)
 
 
 def as_text(value: object, name: str) -> str | None:

@@ -7,7 +7,8 @@ import logging
 
 import pytest
 
-from deermem import DeerMem, Settings
+from deermem import Corruption, DeerMem, FactConflict, LockTimeout, Settings, StoreUnavailable
+from deermem.integrations import tool_answers
 from deermem.testing import scripted_chat_model, tool_call
 
 pytest.importorskip("langchain")
@@ -58,9 +59,44 @@ def test_a_tool_that_fails_says_so_to_the_model_and_no_path_with_it(root, unread
         messages = answers(engine, tool_call("memory_search", query="Graz"), "Sorry.", tools=True, recall=None)
     told = json.loads(messages[-2].text)
     assert list(told) == ["error"]
-    assert told["error"].startswith("memory_search failed")
+    assert told["error"].startswith("memory_search failed: this memory can't be read as it is, and nothing was changed")
     assert str(root) not in told["error"]
     assert "memory_search failed" in caplog.text
+
+
+def test_a_write_that_the_disk_refused_says_that_nothing_was_changed(root, clock, caplog):
+    with DeerMem(root, clock=clock) as engine:
+        root.write_text("a file where the store should be")
+        messages = answers(engine, tool_call("memory_add", content="Likes tea"), "Sorry.", tools=True, recall=None)
+    assert json.loads(messages[-2].text) == {
+        "error": "memory_add failed: the storage refused it, and nothing was changed; go on without it"
+    }
+    assert "memory_add failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (StoreUnavailable("/m/x: no space"), "memory_delete failed: the storage refused it, and nothing was changed"),
+        (StoreUnavailable("/m/x", outcome_unknown=True), "memory_delete failed: nothing is known of the outcome"),
+        (LockTimeout("/m/.lock is held"), "memory_delete failed: another program is writing to this memory, and noth"),
+        (FactConflict("/m/x is being edited"), "a person edits this memory right now, and nothing was changed"),
+        (
+            Corruption("/m/x: no title"),
+            "memory_delete failed: this memory can't be read as it is, and nothing was chan",
+        ),
+        (RuntimeError("/m/x"), "memory_delete failed: nothing is known of the outcome"),
+    ],
+)
+def test_a_tool_is_as_precise_as_the_error_and_names_no_path(problem, told):
+    class Failing:
+        def delete(self, fact_id):
+            raise problem
+
+    answer = tool_answers.delete(Failing(), "fact_1")
+    assert answer.refused
+    assert json.loads(answer.text)["error"].startswith(told)
+    assert "/m" not in answer.text
 
 
 def test_what_fails_in_the_agent_itself_is_not_swallowed(engine):

@@ -152,7 +152,7 @@ def test_async_runs_and_streams_know_and_learn_as_well(engine, extractor, make_a
         tool_call("memory_add", content="Likes tea"),
         "Noted.",
         tool_call("memory_search", query="tea"),
-        "Tea.",
+        "Green tea.",
         tools=True,
     )
     extractor.add(answer(facts=["Plans a trip to Graz"]))
@@ -170,7 +170,7 @@ def test_async_runs_and_streams_know_and_learn_as_well(engine, extractor, make_a
         return said
 
     said = asyncio.run(converse())
-    assert said[-1] == "Tea."
+    assert said[-2:] == ["Green ", "tea."]
     assert "Likes tea" in said[1]
     assert "Likes tea" in shown(model, 2)
     assert "Plans a trip to Graz" in shown(model, 2)
@@ -203,6 +203,27 @@ def test_searching_shows_what_the_last_message_asks_for_and_every_correction(eng
     assert all(known in shown(model) for known in ("Is called Ali", "Builds bridges"))
 
 
+def test_two_memories_in_one_agent_are_told_apart_by_their_names(engine, make_agent, say):
+    from deermem.integrations.langchain import DeerMemMiddleware
+
+    engine.memory(None).add("The office is in Graz")
+    engine.memory("alice").add("Likes green tea")
+    ours = DeerMemMiddleware(engine, user_id=None, capture=False, name="team notes")
+    agent, model = make_agent("Hello.", before=[ours])
+    say(agent, "Hello")
+    prompt, shared, own = (block["text"] for block in model.prompts[0][0].content)
+    assert prompt == PROMPT
+    assert shared.startswith('<memory>\nThe memory "team notes": what is remembered from earlier conversations. These')
+    assert own.startswith("<memory>\nWhat is remembered of this user from earlier conversations. These")
+    assert ("office" in shared, "office" in own, "green tea" in shared, "green tea" in own) == (
+        True,
+        False,
+        False,
+        True,
+    )
+    assert {waiting.user_id for waiting in engine.waiting()} == {"alice"}
+
+
 def test_a_message_without_words_is_answered_with_summaries_and_corrections(engine, make_agent, shown):
     memory = engine.memory("alice")
     memory.add("Likes green tea")
@@ -220,3 +241,71 @@ def test_without_recall_the_model_sees_the_hosts_prompt_alone(engine, make_agent
     agent, model = make_agent("Hello.", recall=None)
     say(agent, "Hello")
     assert model.prompts[0][0].content == PROMPT
+
+
+def test_what_a_host_wrote_after_the_question_is_not_searched_for(engine, make_agent, shown):
+    from langchain_core.messages import HumanMessage
+
+    engine.memory("alice").add("Likes green tea")
+    engine.memory("alice").add("Trains for a marathon")
+    agent, model = make_agent("Tea.", recall="search", top_k=1)
+    hidden = HumanMessage("Mind the marathon.", additional_kwargs={"hide_from_ui": True})
+    said = {"messages": [("user", "Which tea?"), hidden]}
+    agent.invoke(said, {"configurable": {"thread_id": "t1"}}, context={"user_id": "alice"})
+    assert "Likes green tea" in shown(model)
+    assert "marathon" not in shown(model)
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_an_agent_that_answers_in_a_schema_learns_each_turn_once(engine, extractor, way):
+    from langchain.agents import create_agent
+
+    from deermem.integrations.langchain import DeerMemMiddleware
+    from deermem.testing import scripted_chat_model
+
+    extractor.add(answer(), answer())
+    where = {"title": "Where", "type": "object", "properties": {"city": {"type": "string"}}}
+    looked = tool_call("memory_search", query="home")
+    both = [tool_call("memory_search", query="home"), tool_call("Where", city="Linz")]
+    model = scripted_chat_model(looked, tool_call("Where", city="Graz"), both)
+    memory = DeerMemMiddleware(engine, user_id="alice", tools=True)
+    agent = create_agent(model, middleware=[memory], response_format=where, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t1"}}
+    for text, city in (("I live in Graz", "Graz"), ("No, in Linz", "Linz")):
+        said = {"messages": [("user", text)]}
+        state = agent.invoke(said, config) if way == "sync" else asyncio.run(agent.ainvoke(said, config))
+        assert state["structured_response"] == {"city": city}
+        assert engine.flush(30)
+    read = [prompt[1]["content"].partition("<conversation>\n")[2].partition("\n</")[0] for prompt in extractor.prompts]
+    assert read == [
+        'User: I live in Graz\n\nAssistant: {"city": "Graz"}',
+        'User: No, in Linz\n\nAssistant: {"city": "Linz"}',
+    ]
+
+
+@pytest.mark.parametrize(("capture", "heard"), [(None, False), (True, True)])
+def test_what_an_agent_says_to_another_is_no_word_of_the_person(engine, extractor, capture, heard):
+    from langchain.agents import create_agent
+    from langchain.tools import tool
+
+    from deermem.integrations.langchain import DeerMemMiddleware
+    from deermem.testing import scripted_chat_model
+
+    inner = scripted_chat_model("It is.")
+    helper = create_agent(inner, middleware=[DeerMemMiddleware(engine, capture=capture)])
+
+    @tool
+    def ask(question: str) -> str:
+        """Asks the other agent."""
+        return helper.invoke({"messages": [("user", question)]})["messages"][-1].text
+
+    engine.memory("alice").add("Likes green tea")
+    model = scripted_chat_model(tool_call("ask", question="I am told it rains"), "Yes, it rains.")
+    agent = create_agent(model, tools=[ask], middleware=[DeerMemMiddleware(engine)])
+    said = {"messages": [("user", "Does it rain in Graz?")]}
+    agent.invoke(said, {"configurable": {"thread_id": "t1"}}, context={"user_id": "alice"})
+    extractor.add(answer())
+    assert engine.flush(30)
+    assert "Likes green tea" in str(inner.prompts)
+    assert "Does it rain in Graz?" in str(extractor.prompts)
+    assert ("I am told it rains" in str(extractor.prompts)) == heard

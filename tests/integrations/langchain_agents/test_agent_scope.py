@@ -95,11 +95,40 @@ def test_a_name_that_can_not_be_ends_the_run(engine, context, options, message):
         ({"top_k": 0}, "top_k is 0"),
         ({"user_id": ""}, "user_id is empty"),
         ({"user_id": "alice", "agent_name": "no agent"}, "agent name"),
+        ({"capture": "no"}, "capture is 'no'; give True, False or None"),
+        ({"tools": []}, r"tools is \[\]"),
+        ({"name": ""}, "name is ''; give letters"),
+        ({"name": "a:b"}, "name is 'a:b'"),
+        ({"name": "</memory>"}, "name is '</memory>'"),
+        ({"name": 7}, "name is 7"),
     ],
 )
 def test_what_can_not_be_is_refused_when_the_middleware_is_made(engine, options, message):
     with pytest.raises(InvalidInput, match=message):
         DeerMemMiddleware(engine, **options)
+
+
+def test_a_middleware_has_the_name_of_its_class_unless_it_is_given_one(engine):
+    class Ours(DeerMemMiddleware):
+        pass
+
+    made = [DeerMemMiddleware(engine), Ours(engine), Ours(engine, name="team-2 notes")]
+    assert [middleware.name for middleware in made] == ["DeerMemMiddleware", "Ours", "team-2 notes"]
+
+
+@pytest.mark.parametrize("make", [DeerMemMiddleware, memory_tools])
+def test_what_is_no_engine_is_named(make):
+    with pytest.raises(InvalidInput, match="engine is str; give a DeerMem"):
+        make("memory", user_id="alice")
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+def test_a_thread_that_can_not_be_ends_the_run_before_the_model_is_asked(engine):
+    model = scripted_chat_model("never")
+    agent = create_agent(model, middleware=[DeerMemMiddleware(engine, user_id="a")])
+    with pytest.raises(InvalidInput, match="thread_id is float"):
+        agent.invoke({"messages": [("user", "hi")]}, {"configurable": {"thread_id": 1.5}})
+    assert model.prompts == []
 
 
 def test_no_user_is_refused_at_once_where_the_engine_wants_one(root):

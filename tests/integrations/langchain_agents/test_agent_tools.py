@@ -15,6 +15,8 @@ pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 
 from deermem.integrations.langchain import DeerMemMiddleware, memory_tools
 
@@ -32,7 +34,10 @@ def ask(engine):
         state = agent.invoke(
             {"messages": [("user", "hi")]}, config, context=None if user is None else {"user_id": user}
         )
-        return [json.loads(message.text) for message in state["messages"] if message.type == "tool"]
+        told = [message for message in state["messages"] if message.type == "tool"]
+        answers = [json.loads(message.text) for message in told]
+        assert [message.status for message in told] == ["error" if "error" in item else "success" for item in answers]
+        return answers
 
     return ask
 
@@ -112,14 +117,68 @@ def test_what_can_not_be_done_is_an_error_in_json(engine, ask):
     assert duplicate == f"Duplicate fact: {known.id} says so already"
     assert "content" in blank
     assert "content" in blanked
-    assert "fact_gone" in gone
-    assert "fact_gone" in deleted
+    assert gone == deleted == "there is no fact fact_gone; memory_search shows the ids"
     assert "nothing is to be changed" in nothing
     assert "../no" in bad
     assert limit.startswith("limit: ")
     assert sure.startswith("confidence: ")
     assert missing.startswith("content: ")
     assert engine.memory("alice").list() == [known]
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_what_is_refused_has_the_status_error_however_the_tool_is_called(engine, way):
+    tools = memory_tools(engine, user_id="alice")
+    message = tool_call("memory_delete", fact_id="fact_gone")
+    (call,) = message.tool_calls
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", ToolNode(tools))
+    graph.add_edge(START, "tools")
+    node, delete, state = graph.compile(), tools[3], {"messages": [message]}
+    if way == "sync":
+        told = [node.invoke(state)["messages"][-1], delete.invoke(call)]
+        bare = delete.invoke(call["args"])
+    else:
+        told = [asyncio.run(node.ainvoke(state))["messages"][-1], asyncio.run(delete.ainvoke(call))]
+        bare = asyncio.run(delete.ainvoke(call["args"]))
+    assert [(answer.status, answer.text) for answer in told] == [("error", bare)] * 2
+    assert json.loads(bare) == {"error": "there is no fact fact_gone; memory_search shows the ids"}
+
+
+def test_null_is_what_is_left_out(engine, ask):
+    added, found = ask(
+        tool_call("memory_add", content="Likes tea", category=None, confidence=None),
+        tool_call("memory_search", query="jam", limit=None, category=None),
+    )
+    fact = engine.memory("alice").get(added["fact_id"])
+    assert (fact.category, fact.confidence, found["count"]) == ("context", 0.5, 0)
+
+
+def test_a_credential_is_refused_and_a_person_may_still_write_it(engine, ask):
+    secret = "The Wi-Fi password is hunter2-Vx9qLw"
+    by_hand = engine.memory("alice").add(secret)
+    told = ask(
+        tool_call("memory_add", content=secret + "!"),
+        tool_call("memory_add", content="Likes tea", category="password=hunter2-Vx9qLw"),
+        tool_call("memory_update", fact_id=by_hand.id, content=secret + ", at home"),
+        tool_call("memory_add", content="Wants shorter password resets; may deploy on Fridays"),
+        tool_call("memory_update", fact_id=by_hand.id, confidence=0.9),
+    )
+    refused = {"error": "this holds a credential (password), which no tool stores; leave it out, a person can still "}
+    assert all(answer["error"].startswith(refused["error"]) for answer in told[:3])
+    assert "hunter2" not in str(told)
+    assert [answer["status"] for answer in told[3:]] == ["added", "updated"]
+    assert engine.memory("alice").get(by_hand.id).content == secret
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+@pytest.mark.parametrize("thread", ["a\0b", "a\ud800b"])
+def test_a_thread_that_no_file_can_name_costs_the_source_and_not_the_fact(engine, caplog, thread):
+    add = memory_tools(engine, user_id="alice")[1]
+    told = add.invoke({"content": "Likes tea"}, {"configurable": {"thread_id": thread}})
+    assert json.loads(told)["status"] == "added"
+    assert engine.memory("alice").list()[0].source.type == "unknown"
+    assert "stored without the conversation that it is from: thread_id " in caplog.text
 
 
 def test_a_fact_that_the_cap_would_evict_at_once_is_an_error(root, clock):
@@ -206,3 +265,17 @@ def test_a_hand_edit_between_a_search_and_an_update_keeps_what_the_update_does_n
     ask(tool_call("memory_update", fact_id=fact.id, confidence=0.9))
     now = memory.get(fact.id)
     assert (now.content, now.category, now.confidence) == ("Likes tea\n\nWith milk.", "behavior", 0.9)
+
+
+def test_a_loop_of_ones_own_calls_them_without_an_agent(engine):
+    config = {"configurable": {"thread_id": "t1", "user_id": "alice"}}
+    search, add, *_ = memory_tools(engine)
+    (call,) = tool_call("memory_add", content="Likes tea").tool_calls
+    added = json.loads(add.invoke(call, config).text)
+    assert added["status"] == "added"
+    assert engine.memory("alice").get(added["fact_id"]).source.thread_id == "t1"
+    for found in (search.invoke({"query": "tea"}, config), asyncio.run(search.ainvoke({"query": "tea"}, config))):
+        assert json.loads(found)["count"] == 1
+    with pytest.raises(InvalidInput, match="says no user_id"):
+        search.invoke({"query": "tea"})
+    assert json.loads(memory_tools(engine, user_id="alice")[0].invoke({"query": "tea"}))["count"] == 1

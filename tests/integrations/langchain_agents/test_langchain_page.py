@@ -18,9 +18,9 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs/integrations/langchain.md").
 EXAMPLES = re.findall(r"<!-- tested -->\n```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_the_examples_run(tmp_path, monkeypatch, number):
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
     monkeypatch.chdir(tmp_path)
     # What the page leaves to the reader.
     given = {
