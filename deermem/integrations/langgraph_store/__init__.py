@@ -4,7 +4,7 @@ try:
     import langgraph.store.base  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"deermem.integrations.langgraph_store needs LangGraph's store ({error}); pip install 'deermem[langgraph]'",
+        f"deermem.integrations.langgraph_store needs LangGraph's store ({error}); pip install langgraph-checkpoint",
         name=error.name,
     ) from error
 

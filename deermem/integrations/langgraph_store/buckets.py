@@ -12,14 +12,9 @@ from deermem.engine import DeerMem
 from deermem.errors import Conflict, Corruption, DeerMemError, FactConflict, FactNotFound, InvalidInput
 from deermem.format import markdown
 from deermem.integrations.langgraph_store.listings import Listing, Listings, key_of
-from deermem.integrations.langgraph_store.names import Namespace, ids_of
-from deermem.integrations.langgraph_store.values import (
-    Meta,
-    Put,
-    fact_of,
-    refreshed,
-    title_of_key,
-)
+from deermem.integrations.langgraph_store.names import Namespace, ids_of, part_id
+from deermem.integrations.langgraph_store.parts import Part, files_of, is_further
+from deermem.integrations.langgraph_store.values import Meta, Put, refreshed, title_of_key
 from deermem.memory import Memory
 from deermem.model.changes import ABSENT, ChangeSet, Delete, Upsert
 from deermem.model.fact import Fact, Source, derive_title
@@ -39,7 +34,8 @@ _log: Final = logging.getLogger("deermem")
 def check_put(put: Put, now: datetime) -> None:
     """Raises InvalidInput for a value, a key or an end that no file holds, before anything is written."""
     expires = None if put.ttl is None else _after(now, put.ttl)
-    fact_of(put, replace(_fresh(ids_of(put.key)[0], _ANY_TIME), expires_at=expires))
+    base = replace(_fresh(ids_of(put.key)[0], _ANY_TIME), expires_at=expires)
+    files_of(put, base, lambda number: _fresh(part_id(put.key, number), _ANY_TIME))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +63,17 @@ class Bucket:
     # --- reading
 
     def get(self, key: str) -> Fact | None:
-        """The fact of a key; raises Corruption where its file is there and can't be read."""
+        """The fact of a key, to be read; raises Corruption where its file is there and can't be read."""
         try:
             fact = self._memory.get(ids_of(key)[0])
         except FactNotFound:
             fact = None
-        if fact is None or key_of(fact) != key:
+        if fact is None or key_of(fact) != key or Part.of(fact) is not None:
             known = self.listing()
             fact = known.by_key.get(key)
             if fact is None:
                 self._refuse_broken(known, key)
+                self._refuse_torn(known, key)
         if fact is None or fact.expired_by(self.now()):
             return None
         if not self.listings.shows(self.agent, fact):
@@ -109,9 +106,21 @@ class Bucket:
 
     def _refuse_broken(self, known: Listing, key: str) -> None:
         """Raises Corruption where a file that can't be read has the name of a key's own: it may be the item."""
-        for fact_id in ids_of(key):
+        parts = known.torn[key].missing if key in known.torn else ()
+        for fact_id in (*ids_of(key), *(part_id(key, number) for number in parts)):
             if (broken := known.broken.get(fact_id)) is not None:
                 raise corrupt(self._user, self.agent, *broken)
+
+    def _refuse_torn(self, known: Listing, key: str) -> None:
+        """Raises Corruption where an item has several files and some are missing: half a value is none."""
+        if (torn := known.torn.get(key)) is not None and not torn.files[0].expired_by(self.now()):
+            path = str(self._memory.path(torn.files[0].id))
+            raise Corruption(
+                f"{path}: item {key!r:.80} can't be read: {torn.problem}",
+                path=path,
+                reason=torn.problem,
+                hint="put the missing file back, or delete the item",
+            )
 
     def _unreadable(self, key: str, fact: Fact) -> Corruption:
         path = str(self._memory.path(fact.id))
@@ -147,29 +156,51 @@ class Bucket:
         known = self.listing()
         ids = {fact.id.lower(): fact.id for fact in known.facts}
         now = self.now()
-        upserts: list[Upsert] = []
-        deletes: list[Delete] = []
+        upserts: dict[str, Upsert] = {}
+        # Of an item whose files end apart the engine would delete some and leave half of it.
+        gone = [fact for fact in known.over(now) if not fact.expired_by(now)]
         for key, put in puts.items():
-            there = known.by_key.get(key)
-            if there is None:
+            if key not in known.by_key:
                 self._refuse_broken(known, key)
             if put is None:
                 # A file that was hidden by the one that counts would be the item from then on.
-                deletes += [Delete(fact.id, fact.version if bound else None) for fact in known.all_of(key)]
+                gone += known.all_of(key)
                 continue
-            base = _new(key, ids, now) if there is None else self._base(key, there, now)
-            expires = None if put.ttl is None else _after(now, put.ttl)
-            fact = fact_of(put, replace(base, expires_at=expires))
-            ids.setdefault(fact.id.lower(), fact.id)
-            expected = ABSENT if there is None else there.version
-            upserts.append(Upsert(fact, expected if bound else None))
-        return ChangeSet(upserts, deletes)
+            self._refuse_torn(known, key)
+            there = {fact.id: fact.version for fact in known.all_of(key)}
+            for fact in self._facts(put, known, ids, now):
+                ids[fact.id.lower()] = fact.id
+                upserts[fact.id] = Upsert(fact, there.get(fact.id, ABSENT) if bound else None)
+            gone += [*known.files_of(key), *known.leftovers(key)]
+        left = {fact.id: fact for fact in gone if fact.id not in upserts}
+        return ChangeSet(upserts.values(), [Delete(fact.id, fact.version if bound else None) for fact in left.values()])
 
-    def _base(self, key: str, fact: Fact, now: datetime) -> Fact:
-        """What of a file stays under a new value; one whose time is over is as good as gone."""
-        if fact.expired_by(now):
-            return _fresh(fact.id, now)
-        if not self.listings.shows(self.agent, fact):
+    def _facts(self, put: Put, known: Listing, ids: Mapping[str, str], now: datetime) -> list[Fact]:
+        """The files of a put, over those of the item that is there."""
+        files = known.files_of(put.key)
+        over = any(fact.expired_by(now) for fact in files)
+        mine = {fact.id: fact for fact in known.leftovers(put.key)}
+        mine |= {part_id(put.key, part.number): fact for fact in files if (part := Part.of(fact)) is not None}
+
+        def further(number: int) -> Fact:
+            fact_id = part_id(put.key, number)
+            if (fact := mine.get(fact_id)) is not None:
+                return _fresh(fact.id, now) if over else fact
+            if fact_id in ids:
+                raise _taken(put.key, ids[fact_id])
+            return _fresh(fact_id, now)
+
+        if not files or is_further(files[0]):
+            base = _new(put.key, ids, now)
+        else:
+            base = _fresh(files[0].id, now) if over else self._base(put.key, known)
+        expires = None if put.ttl is None else _after(now, put.ttl)
+        return files_of(put, replace(base, expires_at=expires), further)
+
+    def _base(self, key: str, known: Listing) -> Fact:
+        """What of a file stays under a new value."""
+        whole, fact = known.by_key[key], known.files_of(key)[0]
+        if not self.listings.shows(self.agent, whole):
             raise self._unreadable(key, fact)
         made = fact.title in (derive_title(fact.content), title_of_key(key))
         return fact if not made and self._chose_title(fact) else replace(fact, title="")
@@ -182,21 +213,30 @@ class Bucket:
     def refresh(self, facts: Iterable[Fact]) -> None:
         """Moves the ends of items that were read; a reading never fails by it."""
         for _ in range(_TRIES):
-            due = [(found, later) for found in facts if (later := self._later(found)) is not None]
+            due = [(found, later) for fact in facts for found, later in self._moved(fact)]
             if not due:
                 return
             try:
                 self._memory.apply(ChangeSet([Upsert(later, found.version) for found, later in due]))
             except Conflict:
                 known = self.listing().by_key
-                facts = [there for found, _ in due if (there := known.get(key_of(found))) is not None]
+                keys = dict.fromkeys(key_of(found) for found, _ in due)
+                facts = [there for key in keys if (there := known.get(key)) is not None]
             except DeerMemError as error:
                 _log.warning("items of %s were read and their time was not moved: %s", self.agent, error)
                 return
             else:
                 return
 
-    def _later(self, fact: Fact) -> Fact | None:
+    def _moved(self, fact: Fact) -> list[tuple[Fact, Fact]]:
+        """The files of an item, each with what it is when its end was moved; none where that is not due."""
+        end = self._later(fact)
+        if end is None:
+            return []
+        files = [fact] if Part.of(fact) is None else self.listing().files_of(key_of(fact))
+        return [(found, refreshed(found, end)) for found in files]
+
+    def _later(self, fact: Fact) -> datetime | None:
         ttl = Meta.of(fact).ttl
         now = self.now()
         if ttl is None or fact.expires_at is None or fact.expired_by(now):
@@ -207,20 +247,20 @@ class Bucket:
             return None
         # Else each reading would be a commit.
         little = end - fact.expires_at < _REFRESHED_FROM * timedelta(minutes=ttl)
-        return None if little else refreshed(fact, end)
+        return None if little else end
 
     def sweep(self) -> int:
         """Deletes the items whose time is over; how many there were."""
         gone = 0
         for _ in range(_SWEEPS):
-            now = self.now()
-            over = [Delete(fact.id, fact.version) for fact in self.listing().facts if fact.expired_by(now)]
+            over = self.listing().over(self.now())
             if not over:
                 break
             try:
-                gone += len(self._memory.apply(ChangeSet(deletes=over)).deleted)
+                self._memory.apply(ChangeSet(deletes=[Delete(fact.id, fact.version) for fact in over]))
             except (FactConflict, FactNotFound):
                 continue
+            gone += sum(not is_further(fact) for fact in over)
         return gone
 
 
@@ -228,9 +268,12 @@ def _new(key: str, ids: Mapping[str, str], now: datetime) -> Fact:
     """A fact for a new item, with an id that nothing has."""
     free = [fact_id for fact_id in _ids_to_make(key) if fact_id.lower() not in ids]
     if not free:
-        holder = ids[ids_of(key)[0].lower()]
-        raise InvalidInput(f"the place of item {key!r:.80} is taken by fact {holder!r}", hint="rename that file")
+        raise _taken(key, ids[ids_of(key)[0].lower()])
     return _fresh(free[0], now)
+
+
+def _taken(key: str, holder: str) -> InvalidInput:
+    return InvalidInput(f"the place of item {key!r:.80} is taken by fact {holder!r}", hint="rename that file")
 
 
 def _ids_to_make(key: str) -> tuple[str, ...]:

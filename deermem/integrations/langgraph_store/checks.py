@@ -18,12 +18,17 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from deermem.errors import InvalidInput
+from deermem.errors import DeerMemError, InvalidInput
 from deermem.integrations.langgraph_store.names import Namespace
 from deermem.model.fact import check_text
 
 _TTL_KEYS: Final = frozenset(("refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes"))
 T = TypeVar("T")
+
+
+def says_closed(error: BaseException) -> bool:
+    """Whether an error says that the engine is closed: of all errors, only that one is of no class of its own."""
+    return type(error) is DeerMemError
 
 
 def check_op(op: Op) -> None:

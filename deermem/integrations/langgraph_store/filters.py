@@ -19,13 +19,12 @@ def parse_filter(given: object, depth: int = 0) -> Test:
     """The test that a filter stands for; raises InvalidInput, a ValueError, for what it can't mean.
 
     `{"key": value}` and `{"key": {"$gt": 3}}`, all of which must hold; a mapping without operators looks into a
-    nested object, and a key that no object has may be a path with full stops. What is missing equals None.
-    Numbers compare with numbers and text with text; anything else is neither more nor less.
+    nested object, a list into a list of that length, and a key that no object has may be a path with full stops.
+    What is missing equals None. Numbers compare with numbers and text with text; anything else is neither more nor
+    less.
     """
     if given is None:
         return lambda _: True
-    if depth > _MAX_DEPTH:
-        raise InvalidInput(f"the filter nests deeper than {_MAX_DEPTH} levels", hint="flatten it")
     if not isinstance(given, Mapping):
         raise InvalidInput(f"the filter is {given!r:.60}", hint="give a mapping of keys to values")
     tests = [(_checked_key(key), _parsed(wanted, depth)) for key, wanted in given.items()]
@@ -40,12 +39,25 @@ def _checked_key(key: object) -> str:
 
 
 def _parsed(wanted: object, depth: int) -> Test:
+    if depth > _MAX_DEPTH:
+        raise InvalidInput(f"the filter nests deeper than {_MAX_DEPTH} levels", hint="flatten it")
     if isinstance(wanted, Mapping):
         if any(isinstance(key, str) and key.startswith("$") for key in wanted):
             return _compared(wanted)
         inner = parse_filter(wanted, depth + 1)
         return lambda value: isinstance(value, Mapping) and inner(value)
+    if isinstance(wanted, (list, tuple)):
+        tests = [_parsed(each, depth + 1) for each in wanted]
+        return lambda value: _fits_each(value, tests)
     return lambda value: _equal(value, wanted)
+
+
+def _fits_each(value: object, tests: Sequence[Test]) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == len(tests)
+        and all(test(each) for test, each in zip(tests, value, strict=True))
+    )
 
 
 def _compared(operators: Mapping[object, object]) -> Test:

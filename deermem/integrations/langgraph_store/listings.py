@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from deermem.integrations.langgraph_store.names import ids_of
+from deermem.integrations.langgraph_store.parts import Assembly, Part, is_further
 from deermem.integrations.langgraph_store.values import Meta, is_json, is_untold, read_value
 from deermem.model.fact import Fact
 from deermem.model.records import Problem
@@ -20,6 +21,7 @@ from deermem.service.user import UserContext
 
 _KEPT_LISTINGS: Final = 256
 _KEPT_VALUES: Final = 20_000
+_KEPT_CHARACTERS: Final = 100_000_000
 _log: Final = logging.getLogger("deermem")
 
 
@@ -34,9 +36,10 @@ class Listing:
     """The items of one namespace as its files were: by key, and in the order in which they are listed.
 
     Of two files that say one key, the one counts that the store itself would have made, else the first by id; the
-    others are `hidden`. `broken` are the files that can't be read, by stem: path and why. `is_timed`: some have an
-    end. Once somebody asked, `readable` are those whose value can be read, and `untold` those of which the index
-    doesn't know all that a query looks at.
+    others are `hidden`. An item of several files is one fact here, which is never written; `files` are what it is
+    made of, and `torn` the keys of which some are missing. `broken` are the files that can't be read, by stem: path
+    and why. `is_timed`: some have an end. Once somebody asked, `readable` are those whose value can be read, and
+    `untold` those of which the index doesn't know all that a query looks at.
     """
 
     agent: str
@@ -44,6 +47,8 @@ class Listing:
     broken: Mapping[str, tuple[str, Problem]]
     by_key: dict[str, Fact] = field(default_factory=dict)
     hidden: dict[str, list[Fact]] = field(default_factory=dict)
+    files: dict[str, list[Fact]] = field(default_factory=dict)
+    torn: dict[str, Assembly] = field(default_factory=dict)
     ordered: list[tuple[str, Fact]] = field(default_factory=list)
     is_timed: bool = False
     readable: list[tuple[str, Fact]] | None = None
@@ -54,8 +59,15 @@ class Listing:
         """From a snapshot of an agent."""
         broken = {PurePosixPath(row.path).stem: (row.path, row.problem) for row in seen.unreadable if row.problem}
         listing = cls(agent, seen.facts, broken, is_timed=any(fact.expires_at is not None for fact in seen.facts))
+        further: dict[str, list[Fact]] = {}
+        several: set[str] = set()
         for fact in seen.facts:
             key = key_of(fact)
+            if (part := Part.of(fact)) is not None:
+                several.add(key)
+                if part.number > 1:
+                    further.setdefault(key, []).append(fact)
+                    continue
             other = listing.by_key.setdefault(key, fact)
             if other is fact:
                 continue
@@ -63,12 +75,43 @@ class Listing:
             if counts:
                 listing.by_key[key] = fact
             listing.hidden.setdefault(key, []).append(other if counts else fact)
+        for key in several:
+            listing._assemble(key, further.get(key, []))
         listing.ordered = sorted(listing.by_key.items(), key=lambda entry: (entry[1].created_at, entry[0]))
         return listing
 
+    def _assemble(self, key: str, further: Sequence[Fact]) -> None:
+        found = Assembly.of(key, self.by_key.get(key), further)
+        self.files[key] = found.files
+        if found.left:
+            self.hidden.setdefault(key, []).extend(found.left)
+        if found.missing:
+            self.torn[key] = found
+            self.by_key.pop(key, None)
+        else:
+            self.by_key[key] = found.joined()
+
+    def files_of(self, key: str) -> list[Fact]:
+        """The files that an item is made of, the first one first."""
+        return self.files.get(key) or ([self.by_key[key]] if key in self.by_key else [])
+
     def all_of(self, key: str) -> list[Fact]:
-        """Every file that says a key, the one that counts first."""
-        return [self.by_key[key], *self.hidden.get(key, ())] if key in self.by_key else []
+        """Every file that says a key, those that count first."""
+        return [*self.files_of(key), *self.hidden.get(key, ())]
+
+    def leftovers(self, key: str) -> list[Fact]:
+        """Files that go on with what another put began."""
+        return [fact for fact in self.hidden.get(key, ()) if is_further(fact)]
+
+    def over(self, now: datetime) -> list[Fact]:
+        """The files of the items whose time is over: of an item of several, all, whichever of them says so."""
+        if not self.is_timed:
+            return []
+        found = {fact.id: fact for fact in self.facts if fact.expired_by(now)}
+        for key in self.files:
+            if key in self.by_key and self.by_key[key].expired_by(now):
+                found |= {fact.id: fact for fact in (*self.files_of(key), *self.leftovers(key))}
+        return list(found.values())
 
 
 class Listings:
@@ -77,6 +120,8 @@ class Listings:
     def __init__(self) -> None:
         self._known: dict[tuple[str | None, str], Listing] = {}
         self._parsed: dict[str, tuple[JsonObject | None]] = {}
+        self._characters = 0
+        self._named: set[str] = set()
         self._untold: dict[str, bool] = {}
 
     def of(self, user: UserContext, agent: str) -> Listing:
@@ -87,7 +132,18 @@ class Listings:
             if len(self._known) > _KEPT_LISTINGS:
                 self._known.clear()
             known = self._known[user.user_id, agent] = Listing.of(agent, seen)
+            self._name_torn(known)
         return known
+
+    def _name_torn(self, listing: Listing) -> None:
+        """A line in the log for each item of which a file is missing, once for each state that it is in."""
+        if len(self._named) > _KEPT_VALUES:
+            self._named.clear()
+        for key, torn in listing.torn.items():
+            state = f"{listing.agent} {key} {'+'.join(fact.version for fact in torn.files)}"
+            if state not in self._named:
+                self._named.add(state)
+                _log.warning("item %r of agent %s is not served: %s", key, listing.agent, torn.problem)
 
     def look(self, agent: str, fact: Fact) -> JsonObject | None:
         """A fact's value, to be looked at and not to be given away; None, and a line in the log, where it has none."""
@@ -95,8 +151,10 @@ class Listings:
             return read_value(fact)
         if (known := self._parsed.get(fact.version)) is not None:
             return known[0]
-        if len(self._parsed) > _KEPT_VALUES:
+        self._characters += len(fact.content)
+        if len(self._parsed) > _KEPT_VALUES or self._characters > _KEPT_CHARACTERS:
             self._parsed.clear()
+            self._characters = len(fact.content)
         value = read_value(fact)
         self._parsed[fact.version] = (value,)
         if value is None:

@@ -90,12 +90,25 @@ def ids_of(key: str) -> tuple[str, ...]:
 
     Keys of small letters, digits, `_` and `-` are ids themselves, but for those that look like an id with a hash.
     """
-    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-    slug = _OUTSIDE_A_SLUG.sub("-", key.lower())[:80].strip("-") or "item"
-    hashed = f"{slug}-{digest}"
+    hashed = f"{_slug(key)}-{_digest(key)}"
     if _PLAIN_KEY.fullmatch(key) and not _HASHED.fullmatch(key):
         return key, hashed
     return (hashed, key) if _FACT_ID.fullmatch(key) else (hashed,)
+
+
+def part_id(key: str, number: int) -> str:
+    """The fact id of a further file of an item; no key has such an id as its own."""
+    # No key of another item is the same text, for a key has no NUL.
+    digest = _digest(f"{key}\0{number}")
+    return f"{_slug(key)}-{number}-{digest}"
+
+
+def _slug(key: str) -> str:
+    return _OUTSIDE_A_SLUG.sub("-", key.lower())[:80].strip("-") or "item"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _escaped(label: str) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
+from typing import Final, TypeVar
 
 from langgraph.store.base import MatchCondition
 
 from deermem.engine import DeerMem
 from deermem.errors import DeerMemError, InvalidInput
 from deermem.integrations.langgraph_store.buckets import Bucket
+from deermem.integrations.langgraph_store.checks import says_closed
 from deermem.integrations.langgraph_store.listings import Listings
 from deermem.integrations.langgraph_store.names import (
     Namespace,
@@ -22,6 +26,32 @@ from deermem.integrations.langgraph_store.names import (
 )
 from deermem.model.fact import Fact
 from deermem.model.scope import Scope
+
+_log: Final = logging.getLogger("deermem")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One look over the namespaces below a prefix. Of several users, one who can't be read is named in the log, once,
+    and left out; where `prefix` names the user, that is an error.
+    """
+
+    one_user: bool
+    failed: set[str | None] = field(default_factory=set)
+
+    def of(self, user_id: str | None, look: Callable[[], T], nothing: T) -> T:
+        """What a look at a user's files gives."""
+        if user_id in self.failed:
+            return nothing
+        try:
+            return look()
+        except DeerMemError as error:
+            if self.one_user or says_closed(error):
+                raise
+            self.failed.add(user_id)
+            _log.warning("the items of user %r are left out: %s", user_id, error)
+            return nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +71,16 @@ class Places:
         check_namespace(namespace)
         return Bucket(self.engine, self.listings, self._user_of(namespace), agent_of(namespace), namespace)
 
-    def below(self, prefix: Namespace) -> list[Bucket]:
+    def reading(self, prefix: Namespace) -> Reading:
+        """A look over the namespaces that begin with these labels."""
+        return Reading(self.user_at is None or len(prefix) > self.user_at)
+
+    def below(self, prefix: Namespace, reading: Reading) -> list[Bucket]:
         """The namespaces with a folder that begin with these labels, in their order."""
         check_namespace(prefix)
-        found = [bucket for user_id in self._users(prefix) for bucket in self._of_user(user_id, prefix)]
+        found: list[Bucket] = []
+        for user_id in self._users(prefix):
+            found += reading.of(user_id, partial(self._of_user, user_id, prefix), [])
         return sorted(found, key=attrgetter("namespace"))
 
     def readable(self, failed: list[DeerMemError]) -> Iterator[Bucket]:

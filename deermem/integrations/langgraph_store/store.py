@@ -7,6 +7,7 @@ import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from langgraph.store.base import (
@@ -26,6 +27,7 @@ from langgraph.store.base import (
 from deermem.config import Settings
 from deermem.engine import DeerMem
 from deermem.errors import DeerMemError, InvalidInput
+from deermem.integrations.langgraph_store.blocks import Block
 from deermem.integrations.langgraph_store.buckets import Bucket, check_put
 from deermem.integrations.langgraph_store.checks import (
     check_op,
@@ -35,18 +37,16 @@ from deermem.integrations.langgraph_store.checks import (
     labels_of,
     minutes,
     page,
+    says_closed,
     whole,
 )
 from deermem.integrations.langgraph_store.filters import Test, parse_filter
-from deermem.integrations.langgraph_store.listings import key_of
+from deermem.integrations.langgraph_store.finding import found_by
 from deermem.integrations.langgraph_store.names import Namespace
 from deermem.integrations.langgraph_store.places import Places, fits
 from deermem.integrations.langgraph_store.sweeping import Sweeper
-from deermem.integrations.langgraph_store.values import Meta, Put, checked_value, read_value, texts_at, topics_of
+from deermem.integrations.langgraph_store.values import Meta, Put, checked_value, read_value, topics_of
 from deermem.model.fact import Fact
-
-_LEAST: Final = 0.01
-"""The score of what a query finds in a file and the index doesn't."""
 
 _SWEEP_MINUTES: Final = 5
 _Hit = tuple[Bucket, str, Fact, float | None]
@@ -89,7 +89,6 @@ class DeerMemStore(BaseStore):
         self._sweeper = Sweeper(self.sweep_ttl)
 
     @classmethod
-    @contextmanager
     def open(
         cls,
         root: str | os.PathLike[str] | None = None,
@@ -98,14 +97,19 @@ class DeerMemStore(BaseStore):
         user_at: int | None = None,
         ttl: TTLConfig | None = None,
         fields: Sequence[str] | None = None,
-    ) -> Generator[DeerMemStore]:
-        """A store with an engine of its own, for a `with` block; `root` as `DeerMem` takes it."""
-        with DeerMem(root, Settings(max_facts=0)) as engine:
-            store = cls(engine, user_id, user_at=user_at, ttl=ttl, fields=fields)
-            try:
-                yield store
-            finally:
-                store.stop_ttl_sweeper()
+    ) -> Block[DeerMemStore]:
+        """A store with an engine of its own, for a `with` or `async with` block; `root` as `DeerMem` takes it."""
+
+        @contextmanager
+        def opened() -> Generator[DeerMemStore]:
+            with DeerMem(root, Settings(max_facts=0)) as engine:
+                store = cls(engine, user_id, user_at=user_at, ttl=ttl, fields=fields)
+                try:
+                    yield store
+                finally:
+                    store.stop_ttl_sweeper()
+
+        return Block(opened())
 
     # --- the two methods that all others of BaseStore go through
 
@@ -146,7 +150,7 @@ class DeerMemStore(BaseStore):
                 # A namespace whose user somebody else is writing for must not keep the others waiting.
                 failed.append(error)
         if failed:
-            raise failed[0]
+            raise next(filter(says_closed, failed), failed[0])
         return gone
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
@@ -190,7 +194,7 @@ class DeerMemStore(BaseStore):
         prefix = labels_of(op.namespace_prefix)
         if op.query is not None and not isinstance(op.query, str):
             raise InvalidInput(f"the query is {op.query!r:.60}", hint="give text")
-        hits = self._ranked(prefix, op.query) if op.query else self._listed(prefix)
+        hits = self._ranked(prefix, op.query) if op.query and op.query.strip() else self._listed(prefix)
         passing = (hit for hit in hits if op.filter is None or test(hit[0].listings.look(hit[0].agent, hit[2])))
         shown_hits = list(page(passing, offset, limit))
         if op.refresh_ttl:
@@ -203,15 +207,21 @@ class DeerMemStore(BaseStore):
 
     def _listed(self, prefix: Namespace) -> Iterator[_Hit]:
         """The items below a prefix, by namespace, the older first."""
-        for bucket in self._places.below(prefix):
-            yield from ((bucket, key, fact, None) for key, fact in bucket.items())
+        reading = self._places.reading(prefix)
+        for bucket in self._places.below(prefix, reading):
+            nothing: Sequence[tuple[str, Fact]] = ()
+            for key, fact in reading.of(bucket.user_id, bucket.items, nothing):
+                yield bucket, key, fact, None
 
     def _ranked(self, prefix: Namespace, query: str) -> Iterator[_Hit]:
         """The items that a query finds, best first."""
         users: dict[str | None, dict[str, Bucket]] = {}
-        for bucket in self._places.below(prefix):
+        reading = self._places.reading(prefix)
+        for bucket in self._places.below(prefix, reading):
             users.setdefault(bucket.user_id, {})[bucket.agent] = bucket
-        hits = [hit for buckets in users.values() for hit in _found(buckets, query)]
+        hits: list[tuple[Bucket, str, Fact, float]] = []
+        for user_id, buckets in users.items():
+            hits += reading.of(user_id, partial(found_by, query, buckets), [])
         yield from sorted(hits, key=lambda hit: -hit[3])
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
@@ -220,10 +230,12 @@ class DeerMemStore(BaseStore):
         conditions = op.match_conditions or ()
         first = next((labels_of(each.path) for each in conditions if each.match_type == "prefix"), ())
         fixed = first[: first.index("*")] if "*" in first else first
+        reading = self._places.reading(fixed)
         found = (
             bucket.namespace[:depth]
-            for bucket in self._places.below(fixed)
-            if all(fits(condition, bucket.namespace) for condition in conditions) and not bucket.is_empty()
+            for bucket in self._places.below(fixed, reading)
+            if all(fits(condition, bucket.namespace) for condition in conditions)
+            and not reading.of(bucket.user_id, bucket.is_empty, True)
         )
         # They come in order, so that equal ones stand together.
         distinct = (namespace for namespace, before in _with_previous(found) if namespace != before)
@@ -277,36 +289,6 @@ def _item(hit: _Hit) -> SearchItem:
         updated_at=Meta.of(fact).updated_at or fact.updated_at,
         score=score,
     )
-
-
-def _found(buckets: Mapping[str, Bucket], query: str) -> list[tuple[Bucket, str, Fact, float]]:
-    """What a query finds in the namespaces of one user, by agent."""
-    items = {agent: dict(bucket.items()) for agent, bucket in buckets.items()}
-    hits: dict[tuple[str, str], tuple[Bucket, str, Fact, float]] = {}
-    for match in next(iter(buckets.values())).found(query, list(buckets)):
-        key = key_of(match.fact)
-        fact = items[match.agent].get(key)
-        if fact is not None and fact.id == match.fact.id and _is_found(fact, query):
-            hits[match.agent, key] = (buckets[match.agent], key, fact, match.score)
-    for agent, bucket in buckets.items():
-        for key, fact in bucket.untold():
-            if (agent, key) not in hits and _is_found(fact, query):
-                hits[agent, key] = (bucket, key, fact, _LEAST)
-    return list(hits.values())
-
-
-def _is_found(fact: Fact, query: str) -> bool:
-    """Whether a query may find a fact: one that was put with fields is found by these alone."""
-    fields = Meta.of(fact).fields
-    if fields is None:
-        return True
-    from deermem.index.expression import holds
-    from deermem.index.query import parse_query
-    from deermem.index.tokens import index_text
-
-    expression = parse_query(query).expression
-    body = index_text(*texts_at(read_value(fact) or {}, fields))[0]
-    return expression is not None and holds(expression, body)
 
 
 def _with_previous(namespaces: Iterable[Namespace]) -> Iterator[tuple[Namespace, Namespace | None]]:

@@ -8,12 +8,16 @@ from collections.abc import Callable
 from typing import Final
 
 from deermem.errors import DeerMemError
+from deermem.integrations.langgraph_store.checks import says_closed
 
 _log: Final = logging.getLogger("deermem")
 
 
 class Sweeper:
-    """Calls `sweep` at an interval until it is stopped; what a sweep raises is logged, and the next one tries again."""
+    """Calls `sweep` at an interval until it is stopped or the engine is closed.
+
+    What else a sweep raises is logged, and the next one tries again.
+    """
 
     def __init__(self, sweep: Callable[[], int]) -> None:
         self._sweep = sweep
@@ -47,6 +51,8 @@ class Sweeper:
             try:
                 gone = self._sweep()
             except (DeerMemError, OSError) as error:
+                if says_closed(error):
+                    return
                 _log.warning("items whose time is over could not be deleted: %s", error)
             else:
                 _log.debug("%d items whose time was over were deleted", gone)

@@ -14,7 +14,6 @@ from langgraph.store.base import get_text_at_path
 
 from deermem.clock import format_timestamp, parse_timestamp
 from deermem.errors import InvalidInput
-from deermem.format import markdown
 from deermem.format.exact_json import dumps
 from deermem.model.fact import MAX_CONTENT_BYTES, MAX_TITLE, Fact, derive_title, normalize_content
 from deermem.model.values import JsonObject, JsonValue
@@ -22,7 +21,12 @@ from deermem.model.values import JsonObject, JsonValue
 OWN_KEYS: Final = ("namespace", "item", "value")
 """The front matter keys of an item; all others are a person's, and stay."""
 
+MAX_VALUE_BYTES: Final = 4 * 1024 * 1024
+"""The longest text, or JSON, of one item."""
+
 _WHOLE: Final = "$"
+_FENCES: Final = "```json\n\n```"
+_MAX_TOPICS: Final = 32_768
 _TEXT_NAMES: Final = ("content", "text", "memory")
 _MAX_DEPTH: Final = 100
 _NUMBER_END: Final = 10**4000
@@ -45,7 +49,7 @@ class Meta:
     @classmethod
     def of(cls, fact: Fact) -> Meta:
         """As a file says, whoever wrote it: what makes no sense says nothing."""
-        item = _mapping(fact.extra.get("item"))
+        item = mapping(fact.extra.get("item"))
         key, ttl, updated, fields = item.get("key"), item.get("ttl"), item.get("updated"), item.get("search")
         timed = isinstance(ttl, (int, float)) and not isinstance(ttl, bool) and 0 < ttl < math.inf
         named = tuple(str(name) for name in fields) if isinstance(fields, list) else ()
@@ -102,50 +106,57 @@ class Put:
     topics: tuple[str, ...] | None = None
 
 
-def fact_of(put: Put, base: Fact) -> Fact:
-    """The fact that holds a put's value, over `base`, which has id, times and whatever a person set.
+def as_text(put: Put, base: Fact) -> Fact | None:
+    """The fact that holds a value as text, over `base`, whose title counts where it has one; None without a text.
 
-    The title of `base` counts where it has one. Raises InvalidInput for what no file holds.
+    It may be longer than a file can be.
     """
-    fact = _as_text(put, base)
-    if fact is not None:
-        try:
-            markdown.encode(fact)
-        except InvalidInput:
-            fact = None
-    if fact is None:
-        fact = _as_json(put, base)
-        markdown.encode(fact)
-    return fact
-
-
-def _as_text(put: Put, base: Fact) -> Fact | None:
-    """The form for values that have a text; None for others."""
     named = next((name for name in _TEXT_NAMES if isinstance(put.value.get(name), str)), None)
     name = next(iter(put.value)) if named is None and len(put.value) == 1 else named
     text = put.value.get(name) if name is not None else None
-    if name is None or not isinstance(text, str) or not (content := normalize_content(text)):
+    if name is None or not isinstance(text, str):
         return None
+    content, around = trimmed(text)
+    if not content:
+        return None
+    further = {key: part for key, part in put.value.items() if key != name}
+    return _with(put, base, content, base.title or derive_title(content), ({"text": name, **around}, further))
+
+
+def as_json(put: Put, base: Fact) -> Fact:
+    """The fact that holds a value as JSON, of any length: without blanks where it only fits so."""
+    body = dumps(put.value)
+    size = len(body.encode()) + len(_FENCES)
+    if size > MAX_CONTENT_BYTES:
+        compact = json.dumps(put.value, separators=(",", ":"), allow_nan=False)
+        if len(compact) + len(_FENCES) <= MAX_CONTENT_BYTES or size > MAX_VALUE_BYTES:
+            body = compact
+    return _with(put, base, fenced(body)[0], base.title or title_of_key(put.key), ({"json": True}, {}))
+
+
+def trimmed(text: str) -> tuple[str, JsonObject]:
+    """A text as a file can hold it, and what an item says of the blank space around it."""
+    content = normalize_content(text)
     start = text.index(content)
-    item: JsonObject = {"text": name}
+    around: JsonObject = {}
     for side, blank in (("before", text[:start]), ("after", text[start + len(content) :])):
         if blank:
-            item[side] = len(blank) if not blank.strip("\n") else blank
-    further = {key: part for key, part in put.value.items() if key != name}
-    return _with(put, base, content, base.title or derive_title(content), (item, further))
+            around[side] = len(blank) if not blank.strip("\n") else blank
+    return content, around
 
 
-def _as_json(put: Put, base: Fact) -> Fact:
-    body = dumps(put.value)
-    if len(body.encode()) + 12 > MAX_CONTENT_BYTES:
-        body = json.dumps(put.value, separators=(",", ":"), allow_nan=False)
-    content = f"```json\n{body}\n```"
-    if len(content.encode()) > MAX_CONTENT_BYTES:
-        size = len(content.encode())
-        raise InvalidInput(
-            f"the value of {put.key!r:.60} takes {size} bytes", hint=f"at most {MAX_CONTENT_BYTES} fit; split it"
-        )
-    return _with(put, base, content, base.title or title_of_key(put.key), ({"json": True}, {}))
+def fenced(text: str) -> tuple[str, JsonObject]:
+    """A piece of JSON as a code block, and what an item says of the line ends behind it."""
+    inner = text.rstrip("\n")
+    ends = len(text) - len(inner)
+    return f"```json\n{inner}\n```", {"after": ends} if ends else {}
+
+
+def text_of(fact: Fact) -> str:
+    """The text of a file with the blank space around it; of a code block of JSON, what is in it."""
+    item = mapping(fact.extra.get("item"))
+    found = _FENCED.search(fact.content) if is_json(fact) and "text" not in item else None
+    return _blank(item.get("before")) + (found[1] if found else fact.content) + _blank(item.get("after"))
 
 
 def _with(put: Put, base: Fact, content: str, title: str, parts: tuple[JsonObject, JsonObject]) -> Fact:
@@ -163,6 +174,9 @@ def _with(put: Put, base: Fact, content: str, title: str, parts: tuple[JsonObjec
     # Those of a put with fields were made of its value.
     kept = base.topics if not Meta.of(base).fields else ()
     topics = kept if put.topics is None else put.topics
+    if put.topics is not None and sum(map(len, topics)) > _MAX_TOPICS:
+        # The front matter that they stand in has a limit; a query then looks at the value itself.
+        topics = ()
     return replace(base, content=content, title=title, topics=topics, extra=extra)
 
 
@@ -178,7 +192,7 @@ def read_value(fact: Fact) -> JsonObject | None:
     A file that no store wrote is a `json` block that says it all, or `content`, with what stands below `value` in
     its front matter.
     """
-    item = _mapping(fact.extra.get("item"))
+    item = mapping(fact.extra.get("item"))
     name = item.get("text")
     if not isinstance(name, str):
         found = _FENCED.search(fact.content)
@@ -187,20 +201,20 @@ def read_value(fact: Fact) -> JsonObject | None:
         if parsed is not None or item.get("json") is True:
             return parsed
         name = "content"
-    value: JsonObject = {name: _blank(item.get("before")) + fact.content + _blank(item.get("after"))}
-    for key, part in _mapping(fact.extra.get("value")).items():
+    value: JsonObject = {name: text_of(fact)}
+    for key, part in mapping(fact.extra.get("value")).items():
         value.setdefault(key, _copy(part))
     return value
 
 
 def is_json(fact: Fact) -> bool:
     """Whether a store wrote a fact's value as JSON, so that looking at it is worth remembering."""
-    return _mapping(fact.extra.get("item")).get("json") is True
+    return mapping(fact.extra.get("item")).get("json") is True
 
 
 def refreshed(fact: Fact, expires_at: datetime) -> Fact:
     """The fact with another end; it still says when its value was put."""
-    item = {**_mapping(fact.extra.get("item"))}
+    item = {**mapping(fact.extra.get("item"))}
     item.setdefault("updated", format_timestamp(fact.updated_at))
     return replace(fact, expires_at=expires_at, extra={**fact.extra, "item": item})
 
@@ -267,7 +281,8 @@ def _blank(value: JsonValue) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
+def mapping(value: JsonValue) -> Mapping[str, JsonValue]:
+    """A value where it is an object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 

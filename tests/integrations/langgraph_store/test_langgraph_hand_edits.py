@@ -191,6 +191,9 @@ def test_a_file_that_can_not_be_read_hides_no_other(store, folder, clock):
     broken = path_of(folder, "tea")
     broken.write_text("---\nid: [\n---\nLikes tea.\n")
     assert store.get(NS, "tea").value == {"text": "Likes tea."}  # it may be in the middle of being saved
+    for refused in (lambda: store.put(NS, "tea", {"text": "Likes cocoa."}), lambda: store.delete(NS, "tea")):
+        with pytest.raises(Corruption, match=r"tea\.md"):
+            refused()
     clock.advance(seconds=61)
     assert [item.key for item in store.search(NS)] == ["milk"]
     for refused in (

@@ -13,7 +13,7 @@ pytest.importorskip("langgraph.store.base")
 
 from langgraph.store.base import InvalidNamespaceError, ListNamespacesOp, MatchCondition
 
-from deermem import InvalidInput
+from deermem import Corruption, DeerMemError, InvalidInput
 from deermem.integrations.langgraph_store import DeerMemStore, namespace_label
 from deermem.integrations.langgraph_store.names import agent_of, ids_of, is_long, namespace_of, text_of_label
 
@@ -256,3 +256,27 @@ def test_more_users_than_stay_open_are_searched_together(engine, monkeypatch):
     assert len(store.search(())) == 5
     assert len(store.search((), query="tea")) == 5
     assert len(store.list_namespaces()) == 5
+
+
+def test_a_user_who_can_not_be_read_is_left_out_with_a_warning_where_others_are_asked_too(engine, root, caplog):
+    store = DeerMemStore(engine, user_at=1)
+    store.put(("m", "alice"), "k", {"text": "Likes tea."})
+    place(facts_of(root, "bob", "ns-m--bob") / "k.md", "Likes tea.\n")
+    place(root / "users/bob/memory.json", '{"facts": [')
+    asked = (
+        lambda: [item.namespace for item in store.search(())],
+        lambda: [item.namespace for item in store.search(("m",), query="tea")],
+        store.list_namespaces,
+    )
+    for look in asked:
+        caplog.clear()
+        assert look() == [("m", "alice")]
+        assert [record.message.partition(":")[0] for record in caplog.records] == [
+            "the items of user 'bob' are left out"
+        ]
+    for refused in (lambda: store.search(("m", "bob")), lambda: store.get(("m", "bob"), "k"), store.sweep_ttl):
+        with pytest.raises(Corruption, match=r"users/bob/memory\.json"):
+            refused()
+    engine.close()
+    with pytest.raises(DeerMemError, match="the engine is closed"):
+        store.search(())

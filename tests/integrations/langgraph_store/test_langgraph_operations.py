@@ -21,7 +21,7 @@ from langgraph.store.base import (
     SearchOp,
 )
 
-from deermem import DeerMem, InvalidInput, Settings
+from deermem import DeerMem, DeerMemError, InvalidInput, Settings
 from deermem.integrations.langgraph_store import DeerMemStore
 
 NS = ("memories", "alice")
@@ -199,9 +199,7 @@ def test_text_of_another_class_is_text(store, root):
     assert "value:\n  kind: food\n  food: 1\n" in path.read_text()
 
 
-def test_two_values_of_which_one_fits_no_file_are_neither_stored(store, root):
-    with pytest.raises(InvalidInput, match="at most 65536 fit"):
-        store.batch([PutOp(("another",), "good", {"n": 1}), PutOp(NS, "big", {"text": "x" * 70_000})])
+def test_two_values_of_which_one_fits_no_files_are_neither_stored(store, root):
     with pytest.raises(InvalidInput, match="takes 140027 characters"):
         store.batch([PutOp(("another",), "good", {"n": 1}), PutOp(NS, "k" * 140_000, {"n": 1})])
     assert not root.exists()
@@ -275,3 +273,17 @@ def test_many_items_are_never_evicted(store):
     store.batch([PutOp(NS, f"k{number}", {"n": number}) for number in range(150)])
     store.put(NS, "one-more", {"n": 150})
     assert len(store.search(NS, limit=1000)) == 151
+
+
+def test_a_store_may_be_opened_and_closed_off_the_event_loop(root):
+    async def both() -> None:
+        async with DeerMemStore.open(root, "alice") as store:
+            await store.aput(NS, "k", {"n": 1})
+            assert (await store.aget(NS, "k")).value == {"n": 1}
+        with pytest.raises(DeerMemError, match="the engine is closed"):
+            store.get(NS, "k")
+        with pytest.raises(ZeroDivisionError):
+            async with DeerMemStore.open(root, "alice") as store:
+                raise ZeroDivisionError
+
+    asyncio.run(both())

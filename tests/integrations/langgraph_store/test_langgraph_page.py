@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,14 +18,25 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs/integrations/langgraph.md").
 EXAMPLES = re.findall(r"<!-- tested -->\n```python\n(.*?)```", PAGE, re.DOTALL)
 
 
+async def put_and_get(store: Any) -> None:
+    """As the server does with what `langgraph.json` names."""
+    async with store() as opened:
+        await opened.aput(("memories", "alice"), "seat", {"text": "aisle"})
+        assert (await opened.aget(("memories", "alice"), "seat")).value == {"text": "aisle"}
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(5))
 def test_the_examples_run(tmp_path, monkeypatch, number):
-    assert len(EXAMPLES) == 3
-    if "langgraph.graph" in EXAMPLES[number]:
-        pytest.importorskip("langgraph.graph")
+    assert len(EXAMPLES) == 5
+    for needed in ("langgraph.graph", "deepagents"):
+        if f"from {needed} " in EXAMPLES[number]:
+            pytest.importorskip(needed)
     monkeypatch.chdir(tmp_path)
-    exec(compile(EXAMPLES[number], f"example {number}", "exec", dont_inherit=True), {"__name__": "__main__"})
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(EXAMPLES[number], f"example {number}", "exec", dont_inherit=True), names)
+    if "async def store" in EXAMPLES[number]:
+        asyncio.run(put_and_get(names["store"]))
     if number == 0:
         (file,) = Path("memory").rglob("seat.md")
         shown = re.search(r"The item is now this file, `([^`]+)`:\n\n```\n(.*?)```", PAGE, re.DOTALL)

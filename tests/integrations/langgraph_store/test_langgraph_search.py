@@ -24,7 +24,7 @@ ITEMS = {
         "on": True,
     },
     "b": {"price": 20.5, "name": "Coffee", "tags": [], "d": {"z": 2}, "on": False, "none": None},
-    "c": {"price": "20", "name": "Milk", "1st": "ok", "a.b": 5, "on": 1},
+    "c": {"price": "20", "name": "Milk", "1st": "ok", "a.b": 5, "on": 1, "l": [{"a": 1, "b": 2}, 7]},
 }
 
 
@@ -65,6 +65,11 @@ def keys(items) -> str:
         ({"tags": ("x", "y")}, "a"),
         ({"tags": ["x"]}, ""),
         ({"tags": []}, "b"),
+        ({"l": [{"a": 1}, 7]}, "c"),
+        ({"l": [{"a": {"$gt": 0}}, {"$lt": 8}]}, "c"),
+        ({"l": [{"a": 2}, 7]}, ""),
+        ({"l": [{"a": 1}]}, ""),
+        ({"l": {"$eq": [{"a": 1}, 7]}}, ""),
         ({"d": {"z": 1}}, "a"),
         ({"d": {"z": {"$gt": 1}}}, "b"),
         ({"d": {"$eq": {"z": 2}}}, "b"),
@@ -98,7 +103,9 @@ def test_a_filter_narrows(filled, wanted, found):
         ({7: 1}, "Invalid filter key"),
         ({"a') = 'b' OR json_extract(value, '$.": 1}, "Invalid filter key"),
         (["a"], "the filter is"),
+        ({"l": [{"$in": 1}]}, "Unsupported operator"),
         (reduce(lambda inner, _: {"a": inner}, range(200), {"a": 1}), "the filter nests deeper than 100 levels"),
+        (reduce(lambda inner, _: {"a": [inner]}, range(200), {"a": 1}), "the filter nests deeper than 100 levels"),
     ],
 )
 def test_a_filter_that_means_nothing_is_refused_over_no_items_too(store, wanted, message):
@@ -166,6 +173,7 @@ def test_words_find_items_best_first_with_a_score(store):
     assert keys(store.search(("memories",), query="green tea", limit=1, offset=2)) == "3"
     assert keys(store.search((), query="nothing of the kind")) == ""
     assert keys(store.search((), query="?!")) == ""
+    assert keys(store.search((), query=" \n")) == keys(store.search(())) == "12345"
 
 
 def test_words_find_what_is_written_without_blanks(store):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -13,7 +14,7 @@ pytest.importorskip("langgraph.store.base")
 
 from langgraph.store.base import GetOp, PutOp, SearchOp
 
-from deermem import Corruption, InvalidInput
+from deermem import Corruption, DeerMem, InvalidInput, Settings
 from deermem.integrations.langgraph_store import DeerMemStore
 from deermem.integrations.langgraph_store.names import agent_of
 from deermem.integrations.langgraph_store.sweeping import Sweeper
@@ -245,6 +246,22 @@ def test_a_thread_sweeps_until_it_is_stopped(engine, root, clock):
         time.sleep(0.005)
     assert files(root) == 0
     assert store.stop_ttl_sweeper(60)
+    assert store.stop_ttl_sweeper()
+
+
+def test_the_thread_ends_with_its_engine(root, caplog):
+    engine = DeerMem(root, Settings(max_facts=0))
+    store = DeerMemStore(engine, user_at=0)
+    store.put(NS, "tea", {"text": "Likes tea."})
+    store.put(("bob",), "tea", {"text": "Likes tea."})
+    engine.close()
+    (root / "users/bob/memory.json").write_text("{")
+    with caplog.at_level(logging.WARNING, "deermem"):
+        store.start_ttl_sweeper(1e-6)
+        (thread,) = [each for each in threading.enumerate() if each.name == "deermem-ttl"]
+        thread.join(60)
+    assert not thread.is_alive()
+    assert caplog.text == ""
     assert store.stop_ttl_sweeper()
 
 

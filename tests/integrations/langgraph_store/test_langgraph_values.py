@@ -15,7 +15,8 @@ pytest.importorskip("langgraph.store.base")
 
 from deermem import InvalidInput
 from deermem.format import markdown
-from deermem.integrations.langgraph_store.values import Meta, Put, checked_value, fact_of, leaves, read_value
+from deermem.integrations.langgraph_store.parts import files_of
+from deermem.integrations.langgraph_store.values import Meta, Put, checked_value, leaves, read_value
 from deermem.model.fact import Fact
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -26,7 +27,12 @@ def written(value: dict[str, Any], **put: Any) -> str:
     """The file that a value makes."""
     checked = checked_value(value)
     assert isinstance(checked, dict)
-    return markdown.encode(fact_of(Put(namespace=("a",), key="k", value=checked, **put), BASE)).decode()
+    (fact,) = files_of(Put(namespace=("a",), key="k", value=checked, **put), BASE, further)
+    return markdown.encode(fact).decode()
+
+
+def further(number: int) -> Fact:
+    raise AssertionError(f"one file is enough, and no {number} is asked for")
 
 
 def read(text: str) -> Any:
@@ -133,13 +139,6 @@ def test_a_value_that_holds_itself_is_refused():
         checked_value(value)
 
 
-def test_a_value_that_no_file_holds_is_refused():
-    with pytest.raises(InvalidInput, match="at most 65536 fit"):
-        written({"content": "x" * 65_537})
-    with pytest.raises(InvalidInput, match="at most 65536 fit"):
-        written({"rows": ["x" * 70_000]})
-
-
 def test_the_texts_of_a_value_are_found_in_order_at_any_depth():
     value: Any = ["last"]
     for number in range(5_000):
@@ -155,7 +154,7 @@ def test_mappings_and_tuples_become_plain():
 
 def test_a_reading_shares_nothing_with_the_fact():
     put = Put(namespace=("a",), key="k", value={"text": "t", "tags": ["x"]})
-    fact = fact_of(put, BASE)
+    (fact,) = files_of(put, BASE, further)
     value = read_value(fact)
     assert value is not None
     value["tags"].append("y")  # type: ignore[union-attr]
