@@ -78,6 +78,9 @@ class DeerMem:
         self.conversations.begin()
         _engines.add(self)
 
+    def __repr__(self) -> str:
+        return f"DeerMem({str(self.root)!r})"
+
     # --- life cycle
 
     def __enter__(self) -> DeerMem:
@@ -222,7 +225,7 @@ class DeerMem:
         buckets: list[reports.BucketStats] = []
         size = users = 0
         for name, user in self._each(user_id):
-            users += 1
+            users += user.paths.folder.is_dir()
             buckets += bucket_stats(user, name, self.settings)
             size += user.paths.index.stat().st_size if user.paths.index.is_file() else 0
         return Stats(root=str(self.root), users=users, buckets=tuple(buckets), index_bytes=size)

@@ -298,16 +298,24 @@ class Memory:
         return import_document(self._user, self.scope.agent, document, replace_all=replace, dry_run=dry_run)
 
     def import_from(
-        self, kind: str, origin: str | os.PathLike[str] | bytes, replace: bool = False, dry_run: bool = False
+        self,
+        kind: str,
+        origin: str | os.PathLike[str] | bytes,
+        replace: bool = False,
+        dry_run: bool = False,
+        *,
+        skip_bad: bool = False,
     ) -> ImportReport:
         """Stores what another program keeps, of the kind "mcp-memory", "mem0" or "notes"; "deermem" is our own.
 
         `origin` is the path of a file, of a folder for notes, or a file's bytes. A second time changes nothing. One
-        bad item refuses the whole; InvalidInput names up to twenty. Raises StoreUnavailable for what can't be read.
+        bad item refuses the whole; InvalidInput names up to twenty. With `skip_bad` the others are stored, and the
+        report's `bad` names it; not for "deermem", nor with `replace`. Raises StoreUnavailable for what can't be read.
         """
         from deermem.service.foreign import import_from
 
-        return import_from(self._user, self.scope.agent, kind, origin, replace_all=replace, dry_run=dry_run)
+        user, agent = self._user, self.scope.agent
+        return import_from(user, agent, kind, origin, replace_all=replace, dry_run=dry_run, skip_bad=skip_bad)
 
 
 def _bytes_of(text: object) -> bytes:

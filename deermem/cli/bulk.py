@@ -11,7 +11,8 @@ import click
 
 from deermem.cli.input import STANDARD_STREAM
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.notices import note_backups, note_missing_store
+from deermem.cli.missing import note_missing
+from deermem.cli.notices import note_backups
 from deermem.cli.output import count, done, emit, note, to_json
 from deermem.config import Settings
 from deermem.errors import InvalidInput, StoreUnavailable
@@ -33,6 +34,7 @@ def clear(invocation: Invocation, all_agents: bool, yes: bool) -> None:
         note("nothing was deleted")
         raise click.exceptions.Exit(1)
     with invocation.engine() as engine:
+        note_missing(invocation, engine)
         commit = engine.clear(user_id=invocation.user) if all_agents else invocation.handle(engine).clear()
         note_backups(invocation, engine, all_agents=all_agents)
     _answer(invocation, commit, f"deleted {count(len(commit.deleted), 'fact')}")
@@ -55,7 +57,7 @@ def export(invocation: Invocation, file: str) -> None:
         _refuse_place_in_store(invocation, file)
     with invocation.engine() as engine:
         document = invocation.handle(engine).document()
-        note_missing_store(engine)
+        note_missing(invocation, engine)
     if file == STANDARD_STREAM:
         emit(document)
         return

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ import click
 
 from deermem.cli.input import STANDARD_STREAM, decode, read_file
 from deermem.cli.invocation import Command, Invocation, pass_invocation
+from deermem.cli.missing import newcomer
 from deermem.cli.notices import note_evicted
 from deermem.cli.output import count, done, emit, headline, one_line, table, to_json
 from deermem.errors import DeerMemError, ExtractionFailed, StoreUnavailable
@@ -26,11 +28,12 @@ if TYPE_CHECKING:
 
 MODEL_NEEDED: Final = "no model is named; give --model, such as openai:gpt-5-mini, or set $DEERMEM_MODEL"
 _NOTHING: Final = "the conversation holds nothing for memory: it needs something a person said and an answer to it"
+# In the order in which an answer has them.
 _KINDS: Final[Mapping[ProposalKind, str]] = {
-    "fact": "new fact",
     "summary": "summary",
-    "removal": "removal of",
+    "fact": "new fact",
     "reinforcement": "confirmation of",
+    "removal": "removal of",
     "stale_removal": "retirement of",
     "extension": "extension of",
     "merge": "merge of",
@@ -61,9 +64,10 @@ def capture(invocation: Invocation, /, file: str, thread: str | None, **how: str
             return
         memory = invocation.handle(engine)
         before = {fact.id: fact for fact in memory.list()}
+        whose = newcomer(invocation, engine)
         with _failures(replayed=how["answer"] is not None):
             outcome = extraction.extract(memory.scope, messages, thread)
-        result = _Result(thread, turns, outcome, before, _after(memory), _summaries(memory, outcome))
+        result = _Result(thread, turns, outcome, before, _after(memory), _summaries(memory, outcome), whose)
         note_evicted(engine, outcome.evicted)
     if invocation.json:
         emit(result.as_json())
@@ -170,6 +174,7 @@ class _Result:
     before: Mapping[str, Fact]
     after: Mapping[str, Fact]
     summaries: Mapping[str, str]
+    whose: str = ""
 
     def as_json(self) -> JsonObject:
         """Facts as every command shows them; one that somebody deleted meanwhile has its id alone."""
@@ -187,7 +192,7 @@ class _Result:
             **lost,
             "summaries": dict(self.summaries),
             "evicted": list(told.evicted),
-            "refused": [_refusal(item) for item in told.refused],
+            "refused": [_refusal(item) for item in _as_answered(told.refused)],
         }
 
     def print(self) -> None:
@@ -213,7 +218,7 @@ class _Result:
                 yield word, _line(fact_id, facts) + tail
         for key, text in self.summaries.items():
             yield "summary", f"{key}  {text}"
-        for item in told.refused:
+        for item in _as_answered(told.refused):
             yield "refused", _why(item)
 
     def _counts(self) -> str:
@@ -229,7 +234,8 @@ class _Result:
             "refused": told.refused,
         }
         counts = ", ".join(f"{len(items)} {word}" for word, items in parts.items() if items)
-        return f"{one_line(self.thread)}, {count(self.turns, 'turn')}: {counts or 'nothing new'}"
+        whose = self.whose if told.stored or told.summaries else ""
+        return f"{one_line(self.thread)}, {count(self.turns, 'turn')}{whose}: {counts or 'nothing new'}"
 
 
 def _shown(fact_id: str, facts: Mapping[str, Fact]) -> JsonValue:
@@ -241,6 +247,25 @@ def _lost(fact_id: str, facts: Mapping[str, Fact], replaced: Mapping[str, str]) 
     found = facts.get(fact_id)
     told = {} if found is None else {"category": found.category, "content": found.content}
     return {"id": fact_id, **told, "replaced_by": replaced.get(fact_id)}
+
+
+def _as_answered(refused: Sequence[Refusal]) -> list[Refusal]:
+    """In the order of the answer; items without a place of their own come last of their list, as they were judged."""
+    from deermem.model.summaries import SECTIONS
+
+    kinds, sections = list(_KINDS), list(SECTIONS)
+
+    def place(item: Refusal) -> tuple[int, float]:
+        kind, subject = kinds.index(item.kind), _subject(item.kind, item.subject)
+        if item.kind == "summary" and subject in sections:
+            return kind, sections.index(subject)
+        return kind, int(subject) if _is_place(item.kind, item.subject) else math.inf
+
+    return sorted(refused, key=place)
+
+
+def _is_place(kind: ProposalKind, subject: str) -> bool:
+    return kind in ("fact", "merge") and subject.isdecimal()
 
 
 def _refusal(item: Refusal) -> JsonObject:
@@ -265,7 +290,7 @@ def _subject(kind: ProposalKind, subject: str) -> str:
     """New facts have no id yet: they go by their place in the answer, and people count from one."""
     from deermem.model.summaries import SECTIONS
 
-    if kind in ("fact", "merge") and subject.isdecimal():
+    if _is_place(kind, subject):
         return str(int(subject) + 1)
     return {name: key for key, name in SECTIONS.items()}.get(subject, subject)
 

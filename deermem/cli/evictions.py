@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.notices import note_missing_store
+from deermem.cli.missing import note_missing
 from deermem.cli.output import count, emit, note, one_line, record_object, say, table
 from deermem.clock import format_timestamp
 from deermem.model.evictions import CONFIDENCE, HYBRID
@@ -23,7 +23,7 @@ def evictions(invocation: Invocation, limit: int | None) -> None:
     """Show which facts went to keep the cap, when and why, the newest decision first."""
     with invocation.engine() as engine:
         found = invocation.handle(engine).evictions(limit)
-        missing = note_missing_store(engine)
+        missing = note_missing(invocation, engine)
     if invocation.json:
         emit([{**record_object(item), "disagrees": item.disagrees} for item in found])
         return

@@ -15,7 +15,8 @@ from deermem.cli.input import (
     text_or_stdin,
 )
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.notices import note_backups, note_evicted, note_missing_store, note_nothing
+from deermem.cli.missing import newcomer, note_missing
+from deermem.cli.notices import note_backups, note_evicted, note_nothing
 from deermem.cli.output import done, emit, fact_object, headline, say, table
 from deermem.clock import format_timestamp
 from deermem.model.fact import DEFAULT_CATEGORY, DEFAULT_CONFIDENCE, Draft, Fact
@@ -73,13 +74,14 @@ def add(invocation: Invocation, text: str | None, in_editor: bool, **options: Un
     draft = Draft(content=content, **options)
     with invocation.engine() as engine:
         memory = invocation.handle(engine)
+        whose = newcomer(invocation, engine)
         commit = add_in_editor(invocation, memory, draft) if in_editor else _add(memory, draft)
         note_evicted(engine, commit.evicted)
     fact = commit.facts[0]
     if invocation.json:
         emit({**fact_object(fact), "evicted": commit.evicted})
     else:
-        done(f"added {fact.id}: {headline(fact)}")
+        done(f"added {fact.id}{whose}: {headline(fact)}")
 
 
 def _add(memory: Memory, draft: Draft) -> Commit:
@@ -108,13 +110,21 @@ def list_facts(invocation: Invocation, category: str | None, limit: int | None, 
             found = everything[offset:end]
         else:
             found = [("", fact) for fact in invocation.handle(engine).list(category, limit, offset)]
-        missing = note_missing_store(engine)
+        missing = note_missing(invocation, engine)
         if not found and not missing and not invocation.json:
-            note_nothing(invocation, engine, "no facts", "" if all_agents else "list --all-agents shows them")
+            narrowed = _narrowed(category, limit, offset)
+            mend = "" if all_agents or narrowed else "list --all-agents shows them"
+            note_nothing(invocation, engine, f"no facts{narrowed}", mend)
     if invocation.json:
         emit([{**fact_object(fact), "agent": name} if all_agents else fact for name, fact in found])
     else:
         table([(name, *columns(fact)) if all_agents else columns(fact) for name, fact in found])
+
+
+def _narrowed(category: str | None, limit: int | None, offset: int) -> str:
+    """What was asked for that may leave nothing over."""
+    wanted = "" if category is None else f" of the category {category!r}"
+    return f"{wanted} beyond the first {offset}" if offset else f"{wanted} with --limit 0" if limit == 0 else wanted
 
 
 @click.command("show", cls=Command)
@@ -128,7 +138,9 @@ def show(invocation: Invocation, fact_id: str) -> None:
     if invocation.json:
         emit({**fact_object(fact), "path": path})
         return
-    say(f"{fact.title}\n")
+    # A title that the content gave says nothing more than the content.
+    if fact.title != headline(fact):
+        say(f"{fact.title}\n")
     table((f"{name}:", value) for name, value in _details(fact, path).items() if value)
     say(f"\n{fact.content}")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deermem.cli.output import put
+from deermem.errors import FactNotFound
 
 if TYPE_CHECKING:
     from deermem.engine import DeerMem
@@ -36,6 +37,7 @@ class Invocation:
     @contextmanager
     def engine(self, hooks: Hooks | None = None, **more: object) -> Iterator[DeerMem]:
         """The engine over the root, closed at the end; `more` are further settings."""
+        from deermem.cli.missing import missing, missing_option
         from deermem.config import Settings
         from deermem.engine import DeerMem
 
@@ -43,7 +45,11 @@ class Invocation:
             _check_index_root(Path(self.index_root).expanduser().absolute())
         settings = Settings.from_environment(index_root=self.index_root, max_facts=self.max_facts, **more)
         with DeerMem(self.root, settings, hooks=hooks) as engine:
-            yield engine
+            try:
+                yield engine
+            except FactNotFound as error:
+                error.hint = missing(self, engine) or missing_option(self, engine) or error.hint
+                raise
 
     @contextmanager
     def memory(self) -> Iterator[Memory]:
@@ -86,7 +92,8 @@ def _option(name: str, metavar: str | None, text: str, kind: type[str | int] = s
     flag = metavar is None
     return click.Option(
         [name],
-        is_flag=flag,
+        # Said to be no flag, click would take one without its value for not given: another memory than was meant.
+        is_flag=flag or None,
         type=bool if flag else kind,
         metavar=metavar,
         help=text,

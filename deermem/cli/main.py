@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ from deermem.errors import DeerMemError, DuplicateFact, FactConflict, NotStored
 from deermem.model.fact import Fact
 
 DEBUG_VARIABLE: Final = "DEERMEM_DEBUG"
+_TOO_MANY: Final = "Got unexpected extra argument"
+_NO_NUMBER: Final = re.compile(r"is not a valid (?:integer|float)(?: range)?")
 _HINTS: Final = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space",
@@ -198,14 +201,22 @@ def _failure(error: Exception) -> _Failure:
     if isinstance(error, click.ClickException):
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "deermem"
         message, _, hint = error.format_message().rstrip(".").partition("; ")
+        message = _NO_NUMBER.sub("is not a number", message)
         if isinstance(error, click.NoSuchOption):
             hint = f"see {where} --help, or put -- before a text that begins with a dash"
+        elif message.startswith(_TOO_MANY) and _takes_text(error):
+            hint = f"see {where} --help, or put quotes around a text of several words"
         return _Failure(kind, message, hint or f"see {where} --help", error.exit_code)
     if isinstance(error, OSError):
         return _refusal(kind, error)
     return _Failure(
         kind, f"unexpected {kind}: {error}", f"set {DEBUG_VARIABLE}=1 for the traceback, and report it with that", 1
     )
+
+
+def _takes_text(error: click.ClickException) -> bool:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return context is not None and bool({"text", "content"} & {param.name for param in context.command.params})
 
 
 def _refusal(kind: str, error: OSError) -> _Failure:

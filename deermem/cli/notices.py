@@ -1,4 +1,4 @@
-"""What a call says on standard error beside its answer: evictions, no store yet, what a deletion leaves behind."""
+"""What a call says on standard error beside its answer: evictions, where more is, what a deletion leaves behind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from deermem.cli.missing import missing_option
 from deermem.cli.output import count, note
 from deermem.errors import DeerMemError
 
@@ -28,21 +29,11 @@ def note_evicted(engine: DeerMem, evicted: Sequence[str], *, would: bool = False
         note(f"deermem: and {len(evicted) - _NAMED} more; --json names them all")
 
 
-def note_missing_store(engine: DeerMem) -> bool:
-    """Says so where the root does not exist; whether it was said."""
-    try:
-        there = engine.root.exists()
-    except OSError:
-        return False
-    if not there:
-        note(f"deermem: there is no store at {engine.root} yet")
-    return not there
-
-
 def note_nothing(invocation: Invocation, engine: DeerMem, what: str, mend: str) -> None:
-    """Says that there is nothing and, where other agents of the user have facts, who; `mend` "" looks at none."""
+    """Says that there is nothing, and where there is some: with other agents (`mend` "" looks at none), with users."""
     others = _others(invocation, engine) if mend else ""
-    note(f"{what}; other agents have some: {others}; {mend}" if others else what)
+    told = f"other agents have some: {others}; {mend}" if others else missing_option(invocation, engine)
+    note(f"{what}; {told}" if told else what)
 
 
 def _others(invocation: Invocation, engine: DeerMem) -> str:

@@ -8,8 +8,9 @@ import click
 
 from deermem.cli.input import text_or_stdin
 from deermem.cli.invocation import Command, Group, Invocation, pass_invocation
-from deermem.cli.notices import note_missing_store
-from deermem.cli.output import count, done, emit, note, put, say, table, to_json
+from deermem.cli.missing import newcomer, note_missing, note_missing_store
+from deermem.cli.notices import note_nothing
+from deermem.cli.output import count, done, emit, put, say, table, to_json
 from deermem.model.summaries import HISTORY_SECTIONS, SECTIONS, USER_SECTIONS, Summaries
 from deermem.model.values import JsonObject
 
@@ -39,15 +40,16 @@ def context(
         # A program that ends at once would never see tiktoken ready.
         engine.prompting.tokens.load()
         block = invocation.handle(engine).context_block()
-        missing = note_missing_store(engine)
+        unmade = note_missing_store(engine)
+        missing = unmade or note_missing(invocation, engine)
+        if not (block.text or missing or explain or invocation.json):
+            note_nothing(invocation, engine, "nothing is remembered yet", "")
     if invocation.json:
         emit(_block_object(block))
-    elif explain and not missing:
+    elif explain and not unmade:
         _print_explanation(block)
     elif block.text:
         put(block.text)
-    elif not missing:
-        note("nothing is remembered yet")
 
 
 def _block_object(block: ContextBlock) -> JsonObject:
@@ -90,14 +92,13 @@ def summaries(click_context: click.Context, invocation: Invocation) -> None:
         return
     with invocation.engine() as engine:
         found = invocation.handle(engine).summaries()
-        missing = note_missing_store(engine)
+        if not note_missing(invocation, engine) and found.is_empty() and not invocation.json:
+            note_nothing(invocation, engine, "no summaries", "")
     if invocation.json:
         emit(_summaries_object(found))
     elif not found.is_empty():
         said = {key: found.section(key).summary for key in SECTIONS}
         say("\n".join(f"{key}: {text}" for key, text in said.items() if text))
-    elif not missing:
-        note("no summaries")
 
 
 @summaries.command("set")
@@ -108,12 +109,13 @@ def summaries(click_context: click.Context, invocation: Invocation) -> None:
 def set_summary(invocation: Invocation, section: str, text: str, expected: int | None) -> None:
     """Make TEXT the summary SECTION (workContext, topOfMind, …); - reads it from standard input."""
     new_text = text_or_stdin(text)
-    with invocation.memory() as memory:
-        commit = memory.update_summaries({section: new_text}, expected_revision=expected)
+    with invocation.engine() as engine:
+        whose = newcomer(invocation, engine)
+        commit = invocation.handle(engine).update_summaries({section: new_text}, expected_revision=expected)
     if invocation.json:
         emit(commit)
     else:
-        done(f"set {section}, revision {commit.revision}")
+        done(f"set {section}{whose}, revision {commit.revision}")
 
 
 def _summaries_object(found: Summaries) -> JsonObject:

@@ -9,7 +9,7 @@ import click
 
 from deermem.cli.capture import MODEL_NEEDED
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.notices import note_missing_store
+from deermem.cli.missing import note_missing, note_missing_store
 from deermem.cli.output import count, done, emit, note, record_object, table
 from deermem.clock import format_timestamp
 
@@ -36,7 +36,7 @@ def queue(invocation: Invocation, flush: bool, retry: bool, model: str | None, t
         return _flush(invocation, model, timeout, again)
     with invocation.engine() as engine:
         found = engine.waiting(invocation.user)
-        missing = note_missing_store(engine)
+        missing = note_missing(invocation, engine)
     if invocation.json:
         emit({"retried": again or 0, "waiting": found})
         return 0

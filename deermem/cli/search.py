@@ -11,7 +11,8 @@ import click
 from deermem.cli.facts import columns
 from deermem.cli.input import since_option, until_option
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.notices import note_missing_store, note_nothing
+from deermem.cli.missing import note_missing
+from deermem.cli.notices import note_nothing
 from deermem.cli.output import count, emit, say, table
 
 if TYPE_CHECKING:
@@ -64,20 +65,30 @@ def search(  # noqa: PLR0913 - one parameter an option
         raise click.UsageError("--explain looks at one agent; leave --all-agents out and name one --agent")
     if all_agents:
         invocation.refuse_agent("--all-agents names them all")
+    if filters["since"] and filters["until"] and filters["since"] > filters["until"]:
+        raise click.UsageError("--since is later than --until, so nothing can lie between; exchange them")
     with invocation.engine() as engine:
         if explain:
             _print_explanation(invocation, invocation.handle(engine).explain(text, top_k, why=why, **filters))
-            note_missing_store(engine)
+            note_missing(invocation, engine)
             return
         if all_agents:
             hits = engine.search(invocation.user, text, None, top_k, **filters)
         else:
             hits = invocation.handle(engine).search(text, top_k, **filters)
-        missing = note_missing_store(engine)
+        missing = note_missing(invocation, engine)
         if not hits and not missing and not invocation.json:
-            mend = "" if all_agents else "search --all-agents looks there too"
-            note_nothing(invocation, engine, "nothing found", mend)
+            # Whether others have what passes the filters is not known.
+            narrowed = all_agents or not text.strip() or any(filters.values())
+            mend = "" if narrowed else "search --all-agents looks there too"
+            note_nothing(invocation, engine, _nothing(text, filtered=any(filters.values())), mend)
     _print_hits(invocation, hits, with_agent=all_agents)
+
+
+def _nothing(text: str, *, filtered: bool) -> str:
+    if not text.strip():
+        return "nothing found: the TEXT is blank"
+    return "nothing found that passes the filters" if filtered else "nothing found"
 
 
 def _print_hits(invocation: Invocation, hits: Sequence[SearchHit], *, with_agent: bool) -> None:

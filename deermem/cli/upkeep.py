@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deermem.cli.invocation import Command, Invocation, pass_invocation
-from deermem.cli.notices import note_missing_store
+from deermem.cli.missing import note_missing
 from deermem.cli.output import count, done, emit, one_line, record_object, say, table
 from deermem.clock import format_timestamp
 
@@ -25,7 +25,7 @@ def reindex(invocation: Invocation, everyone: bool) -> int:
     user = _whose(invocation, everyone)
     with invocation.engine() as engine:
         report = engine.reindex(user)
-        note_missing_store(engine)
+        note_missing(invocation, engine)
     if invocation.json:
         emit(report)
     else:
@@ -51,7 +51,7 @@ def check(invocation: Invocation, everyone: bool, fix: bool) -> int:
     user = _whose(invocation, everyone)
     with invocation.engine() as engine:
         findings = engine.check(user, fix=fix)
-        note_missing_store(engine)
+        note_missing(invocation, engine)
     if invocation.json:
         emit(findings)
     else:
@@ -63,7 +63,7 @@ def check(invocation: Invocation, everyone: bool, fix: bool) -> int:
 
 def _verdict(findings: Sequence[Finding]) -> str:
     found = Counter(finding.severity for finding in findings if not finding.fixed)
-    parts = (count(found["error"], "error"), count(found["warning"], "warning"), count(found["info"], "note"))
+    parts = (count(found["error"], "error"), count(found["warning"], "warning"), count(found["info"], "info"))
     left = ", ".join(parts) if found else "everything is in order"
     fixed = sum(finding.fixed for finding in findings)
     return f"{left}; {fixed} fixed" if fixed else left
@@ -76,7 +76,7 @@ def stats(invocation: Invocation) -> None:
     invocation.refuse_agent("the counts of every agent are shown")
     with invocation.engine() as engine:
         found = engine.stats(invocation.user)
-        note_missing_store(engine)
+        note_missing(invocation, engine)
     if invocation.json:
         emit({**record_object(found), "facts": found.facts, "unreadable": found.unreadable, "waiting": found.waiting})
     else:

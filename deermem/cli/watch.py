@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from deermem.cli.invocation import Command, Invocation, pass_invocation
+from deermem.cli.missing import note_missing
 from deermem.cli.output import note, one_line, put
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def watch(invocation: Invocation) -> None:
     with invocation.engine() as engine, engine.watch() as watcher:
         watcher.subscribe(changes.put)
         note(f"watching {engine.root} by {watcher.mode}; Ctrl-C ends it")
+        note_missing(invocation, engine)
         while True:
             try:
                 # With a bound, since Windows lets no signal through to a wait without one.

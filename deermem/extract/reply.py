@@ -237,7 +237,9 @@ class _Reader:
                 self._refuse(kind, "malformed", "newFacts", "it is no list")
             return ()
         for position, raw in enumerate(given):
-            item = self._checked(kind, raw, form, _subject(raw, position))
+            # Nothing that stands here has an id: what is in its place may be the text, and that a credential.
+            subject = str(position) if kind in ("fact", "merge") else _subject(raw, position)
+            item = self._checked(kind, raw, form, subject)
             if item is not None:
                 read.append(value(item, position))
         return tuple(read)

@@ -17,7 +17,8 @@ class ImportReport(Commit):
 
     `added` are new and stored, `updated` were there and say something else now, `present` said it already, under
     this id or another. `left_out` are new facts that the cap has no room for: they are in `evicted` too. `skipped`
-    says what of a foreign memory was passed over, and why. With `dry_run` nothing was changed: it is what would come
+    says what of a foreign memory was passed over, and why; `bad` what could not be taken in and was left out, where
+    that was asked for, each with its place and mend. With `dry_run` nothing was changed: it is what would come
     of it, and `revision` is the present one.
     """
 
@@ -26,4 +27,5 @@ class ImportReport(Commit):
     present: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    bad: tuple[str, ...] = ()
     dry_run: bool = False

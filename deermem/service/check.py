@@ -238,7 +238,7 @@ def _served(user: UserContext, facts: str, row: Row, now: datetime) -> Iterator[
         message = "expired: it is not served any more"
         yield Finding(severity="info", code="expired", path=path, message=message, hint=f"{_FIX} deletes it")
     elif not row.complete:
-        message = "a hand-made fact, served with defaults; DeerFlow's own engine could not read it"
+        message = "made by hand, without whole front matter: it is served with defaults for what it lacks"
         mend = "completes its front matter" + ("" if at_home else f" and moves it to {home}")
         yield Finding(severity="info", code="deerflow-cannot-read", path=path, message=message, hint=f"{_FIX} {mend}")
     elif not at_home:

@@ -42,6 +42,7 @@ class Intake:
     replace_all: bool = False
     foreign: bool = False
     skipped: tuple[str, ...] = ()
+    bad: tuple[str, ...] = ()
 
 
 def import_document(
@@ -119,6 +120,7 @@ class _Tally:
             present=tuple(fact_id for fact_id in dict.fromkeys(self.present) if fact_id not in evicted),
             left_out=tuple(fact.id for fact in self.added if fact.id in evicted),
             skipped=intake.skipped,
+            bad=intake.bad,
             dry_run=dry_run,
         )
 

@@ -6,8 +6,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -27,18 +28,24 @@ _NOTE: Final = ".md"
 _NO_LINKS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def import_from(  # noqa: PLR0913 - two are keyword-only
-    user: UserContext, agent: str, kind: str, origin: Origin, *, replace_all: bool, dry_run: bool
+def import_from(  # noqa: PLR0913 - three are keyword-only
+    user: UserContext, agent: str, kind: str, origin: Origin, *, replace_all: bool, dry_run: bool, skip_bad: bool
 ) -> ImportReport:
     """Stores every fact of what lies at a path, or in a file's bytes; ids come from where each fact stands there.
 
     So a second time changes nothing, and what says the same under another id is not added. Raises InvalidInput that
-    names up to twenty bad items, and StoreUnavailable for what can't be read; then nothing is changed.
+    names up to twenty bad items, unless they are skipped, and StoreUnavailable for what can't be read; then nothing is
+    changed.
     """
     if kind not in KINDS:
         raise InvalidInput(f"kind is {kind!r:.60}", hint=f"give one of {', '.join(KINDS)}")
     if not isinstance(origin, (str, os.PathLike, bytes)):
         raise InvalidInput(f"origin is {type(origin).__name__}", hint="give a path, or the bytes of a file")
+    if skip_bad and (kind == "deermem" or replace_all):
+        why = (
+            "a document is taken in whole" if kind == "deermem" else "replacing would delete what is skipped"
+        )
+        raise InvalidInput(f"bad items can't be skipped here: {why}", hint="leave out skip_bad")
     with _naming(origin):
         if kind == "deermem":
             document = load_json(_decoded(_file(user, kind, origin)[0]))
@@ -46,8 +53,9 @@ def import_from(  # noqa: PLR0913 - two are keyword-only
                 hint = 'give a document like {"facts": [{"content": "…"}]}, or another kind'
                 raise InvalidInput("it is not a JSON object", hint=hint)
             return import_document(user, agent, document, replace_all=replace_all, dry_run=dry_run)
-        found = _notes(user, origin) if kind == "notes" else _text(user, kind, origin)
-        intake = Intake(found.document, replace_all=replace_all, foreign=True, skipped=found.skipped)
+        read = _notes if kind == "notes" else partial(_text, kind)
+        found = read(user, origin, skip_bad)
+        intake = Intake(found.document, replace_all=replace_all, foreign=True, skipped=found.skipped, bad=found.bad)
         return take_in(user, agent, intake, dry_run=dry_run)
 
 
@@ -62,11 +70,11 @@ def _naming(origin: Origin) -> Iterator[None]:
         raise
 
 
-def _text(user: UserContext, kind: str, origin: Origin) -> Foreign:
+def _text(kind: str, user: UserContext, origin: Origin, skip_bad: bool) -> Foreign:
     data, when = _file(user, kind, origin)
     if kind == "mem0":
-        return read_mem0(_decoded(data), when=when, now=user.clock())
-    return read_mcp_memory(_decoded(data), when=when)
+        return read_mem0(_decoded(data), when=when, now=user.clock(), skip_bad=skip_bad)
+    return read_mcp_memory(_decoded(data), when=when, skip_bad=skip_bad)
 
 
 def _decoded(data: bytes) -> str:
@@ -107,7 +115,7 @@ def _unreadable(path: str, error: OSError | ValueError) -> StoreUnavailable:
 # --- a folder of notes
 
 
-def _notes(user: UserContext, origin: Origin) -> Foreign:
+def _notes(user: UserContext, origin: Origin, skip_bad: bool) -> Foreign:
     if isinstance(origin, bytes):
         raise InvalidInput("notes are given as bytes", hint="give the path of their folder")
     top = os.path.abspath(os.fspath(origin))
@@ -118,8 +126,8 @@ def _notes(user: UserContext, origin: Origin) -> Foreign:
     walk = _Walk(user.paths.folder if user.user_id is None else user.paths.folder.parent.parent)
     if walk.is_store(top):
         raise InvalidInput("it lies inside the store", hint="give a folder of notes; `export` is for memories")
-    found = read_notes(walk.notes(top))
-    return Foreign(found.document, (*found.skipped, *walk.skipped()))
+    found = read_notes(walk.notes(top), skip_bad=skip_bad)
+    return replace(found, skipped=(*found.skipped, *walk.skipped()))
 
 
 @dataclass(slots=True)

@@ -75,7 +75,7 @@ def test_an_export_comes_back_as_it_was(call, filled, tmp_path):
     target = tmp_path / "alice.json"
     call("export", target, user="alice")
     before = call("export", user="alice").json
-    assert call("import", target, user="carol").out == "imported 2 facts\n"
+    assert call("import", target, user="carol").out == "imported 2 facts for the new user carol\n"
     assert call("export", user="carol").json["facts"] == before["facts"]
     call("clear", "--all-agents", "--yes", user="alice")
     assert call("import", target, user="alice").code == 0
@@ -141,7 +141,7 @@ def test_a_bad_document_is_named_and_changes_nothing(call, filled, root, tmp_pat
 @pytest.mark.parametrize("version", ['"2.7"', '"1.0"', "2", "null"])
 def test_a_document_of_this_format_or_an_older_one_is_taken_in(call, version):
     piped = f'{{"version": {version}, "facts": [{{"content": "Green tea"}}]}}'.encode()
-    assert call("import", "-", user="alice", stdin=piped).out == "imported 1 fact\n"
+    assert call("import", "-", user="alice", stdin=piped).out == "imported 1 fact for the new user alice\n"
 
 
 def test_a_missing_file_is_named(call, root, tmp_path):

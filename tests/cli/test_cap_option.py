@@ -61,7 +61,7 @@ def test_a_fact_that_would_go_at_once_says_how_to_raise_the_cap(call, full):
 def test_zero_is_no_limit(call):
     document = b'{"facts": [' + b", ".join(b'{"content": "Fact %d"}' % number for number in range(120)) + b"]}"
     answer = call("--max-facts", "0", "import", "-", user="alice", stdin=document)
-    assert (answer.out, answer.err) == ("imported 120 facts\n", "")
+    assert (answer.out, answer.err) == ("imported 120 facts for the new user alice\n", "")
     assert len(ids(call)) == 120
 
 

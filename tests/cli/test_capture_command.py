@@ -113,13 +113,27 @@ def test_it_says_what_was_done_and_what_was_not(call, put, chat, add):
     assert rest == [
         f"removed  {old}  preference  0.50  Prefers npm  -> {new_id}",
         "summary  workContext  Works with pnpm.",
+        "refused  summary topOfMind: a label, a text or a reason is missing",
         "refused  new fact 2: it holds a credential",
         "refused  new fact 3: it does not last",
-        "refused  summary topOfMind: a label, a text or a reason is missing",
         "refused  removal of fact_none: it names a fact that is not there",
     ]
     assert last == "t 9, 2 turns: 1 stored, 1 removed, 1 summed up, 4 refused"
     assert "sk-proj" not in done.out
+
+
+def test_refusals_stand_in_the_order_of_the_answer(call, put, chat, add):
+    old = add("Prefers npm")
+    lasting, key = "Uses pnpm", "The API key is sk-proj-4fT9aQz81LmX7cVb2NwR6yKd3HsJ5uPe"
+    facts = [new("Is tired", durability="temporary"), {"content": 3}, new(lasting), new(key), new(lasting), {}]
+    reply = answer(*facts, factsToRemove=[gone(old)], history={"recentMonths": told("")}, user={"topOfMind": told("")})
+    done = call("capture", chat, "--answer", put("a.txt", reply), user="alice").out.splitlines()
+    assert [line.partition(":")[0].removeprefix("refused  ") for line in done[1:-1]] == [
+        *("summary topOfMind", "summary recentMonths"),
+        *("new fact 1", "new fact 2", "new fact 4", "new fact 5", "new fact 6"),
+        f"removal of {old}",
+    ]
+    assert done[-1].startswith("chat, 2 turns: 1 stored")
 
 
 def test_json_has_facts_and_reasons(call, put, chat, add):
@@ -130,8 +144,8 @@ def test_json_has_facts_and_reasons(call, put, chat, add):
         *("thread", "turns", "asked", "stored", "confirmed", "extended", "merged", "removed", "retired"),
         *("consolidated", "summaries", "evicted", "refused"),
     }
-    assert [item["reason"] for item in done["refused"]] == ["malformed", "missing", "batch"]
-    assert done["refused"][1] == {
+    assert [item["reason"] for item in done["refused"]] == ["missing", "malformed", "batch"]
+    assert done["refused"][0] == {
         "kind": "summary",
         "reason": "missing",
         "meaning": "a label, a text or a reason is missing",

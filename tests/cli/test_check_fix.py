@@ -20,7 +20,7 @@ def test_it_names_what_it_mended(call, hand_made):
     answer = call("check", "--fix", user="alice")
     line, verdict = answer.out.splitlines()
     assert (answer.code, answer.err) == (0, "")
-    assert line.startswith(f"info: {hand_made}: a hand-made fact")
+    assert line.startswith(f"info: {hand_made}: made by hand")
     assert line.endswith(" (fixed)")
     assert verdict == "everything is in order; 1 fixed"
     assert not hand_made.exists()
@@ -39,7 +39,7 @@ def test_without_it_a_check_says_what_it_would_do(call, hand_made, root, memory_
     before = memory_files(root)
     answer = call("check")
     assert "deermem check --fix completes its front matter and moves it to" in answer.out
-    assert answer.out.splitlines()[-1] == "0 errors, 0 warnings, 1 note"
+    assert answer.out.splitlines()[-1] == "0 errors, 0 warnings, 1 info"
     assert memory_files(root) == before
 
 
@@ -48,7 +48,7 @@ def test_what_is_left_is_counted_apart(call, hand_made):
     broken.write_bytes(b"---\nid: [\n---\n\nbroken\n")
     answer = call("check", "--fix")
     assert answer.code == 1
-    assert answer.out.splitlines()[-1] == "1 error, 0 warnings, 0 notes; 1 fixed"
+    assert answer.out.splitlines()[-1] == "1 error, 0 warnings, 0 infos; 1 fixed"
     assert broken.read_bytes() == b"---\nid: [\n---\n\nbroken\n"
 
 

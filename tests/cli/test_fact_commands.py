@@ -85,8 +85,24 @@ def test_an_agent_without_facts_hints_at_those_who_have_some(call, add):
         "nothing found; other agents have some: coder (2 facts); search --all-agents looks there too\n"
     )
     assert call("list", "--agent", "coder", user="alice").err == ""
-    assert call("list", "--all-agents", "--category", "goal", user="alice").err == "no facts\n"
-    assert call("list", user="bob").err == "no facts\n"
+    assert call("list", "--all-agents", "--category", "goal", user="alice").err == "no facts of the category 'goal'\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["list", "--category", "goal"], "no facts of the category 'goal'\n"),
+        (["list", "--offset", "9"], "no facts beyond the first 9\n"),
+        (["list", "--limit", "0"], "no facts with --limit 0\n"),
+        (["search", "tabs", "--topic", "tea"], "nothing found that passes the filters\n"),
+        (["search", " "], "nothing found: the TEXT is blank\n"),
+    ],
+)
+def test_nothing_is_put_down_to_what_was_asked(call, add, command, said):
+    add("Prefers tabs")
+    add("Type hints in every module", "--agent", "coder")
+    answer = call(*command, user="alice")
+    assert (answer.code, answer.out, answer.err) == (0, "", said)
 
 
 def test_a_list_of_all_agents_names_them(call, add):
@@ -121,6 +137,15 @@ def test_show_names_the_file(call, add):
     assert shown["path"] in text
     assert shown["version"] in text
     assert text.endswith("\nUser prefers TypeScript\n")
+
+
+def test_show_says_a_text_once_and_a_title_of_its_own_too(call, add, root):
+    fact_id = add("User prefers TypeScript")
+    assert call("show", fact_id, user="alice").out.count("User prefers TypeScript") == 1
+    path = root / "users" / "alice" / "agents" / "__default__" / "facts" / "tea.md"
+    path.write_text("---\ntitle: Tea\n---\n\nWater first.\n")
+    shown = call("show", "tea", user="alice").out
+    assert (shown.startswith("Tea\n\nid:"), shown.endswith("\n\nWater first.\n")) == (True, True)
 
 
 def test_update_changes_what_is_given_and_nothing_else(call, add):

@@ -54,11 +54,12 @@ def contents(call, user: str = "mira") -> list[str]:
 )
 def test_each_kind_comes_in_and_a_second_time_changes_nothing(call, root, memory_files, sources, kind, said):
     number = f"{len(said)} fact{'s' if len(said) > 1 else ''}"
-    assert call("import", "--from", kind, sources[kind], user="mira").out == f"imported {number}\n"
+    first = call("import", "--from", kind, sources[kind], user="mira")
+    assert first.out == f"imported {number} for the new user mira\n"
     assert contents(call) == said
     before = memory_files(root)
     again = call("import", "--from", kind, sources[kind], user="mira")
-    assert (again.code, again.out) == (0, f"imported {number} ({len(said)} already there)\n")
+    assert (again.code, again.out) == (0, f"imported no new facts: {len(said)} already there\n")
     os.utime(sources[kind], (1, 1))
     report = call("--json", "import", "--from", kind, sources[kind], user="mira").json
     assert (report["added"], report["updated"], len(report["present"])) == ([], [], len(said))
@@ -76,7 +77,8 @@ def test_an_edited_source_changes_its_fact(call, sources):
 def test_what_a_person_made_of_it_here_stays(call, sources):
     call("import", "--from", "mem0", sources["mem0"], user="mira")
     call("update", "m-1", "--confidence", "0.9", user="mira")
-    assert call("import", "--from", "mem0", sources["mem0"], user="mira").out == "imported 1 fact (1 already there)\n"
+    again = call("import", "--from", "mem0", sources["mem0"], user="mira")
+    assert again.out == "imported no new facts: 1 already there\n"
     assert call("--json", "show", "m-1", user="mira").json["confidence"] == 0.9
 
 
@@ -86,7 +88,7 @@ def test_what_is_said_already_is_not_added_again(call, add, sources):
     assert (report["added"], report["present"]) == ([], [own])
     assert contents(call) == ["prefers  TRAINS"]
     assert call("import", "-", user="mira", stdin=b'{"facts": [{"content": "Prefers trains"}]}').out == (
-        "imported 1 fact (1 already there)\n"
+        "imported no new facts: 1 already there\n"
     )
 
 
@@ -104,14 +106,15 @@ def test_replace_deletes_what_is_not_in_it_and_no_summary(call, add, sources):
     add("Prefers boats", user="mira")
     call("summaries", "set", "workContext", "Rower.", user="mira")
     answer = call("import", "--from", "mem0", "--replace", sources["mem0"], user="mira")
-    assert answer.out == "imported 1 fact (1 already there), deleted 1\n"
+    assert answer.out == "imported no new facts: 1 already there, deleted 1\n"
     assert [fact["id"] for fact in call("--json", "list", user="mira").json] == [same]
     assert "Rower." in call("summaries", user="mira").out
 
 
 def test_a_stream_is_read_as_a_file(call, sources):
     piped = sources["mcp-memory"].read_bytes()
-    assert call("import", "--from", "mcp-memory", "-", user="mira", stdin=piped).out == "imported 3 facts\n"
+    answer = call("import", "--from", "mcp-memory", "-", user="mira", stdin=piped)
+    assert answer.out == "imported 3 facts for the new user mira\n"
     bad = call("import", "--from", "mem0", "-", user="mira", stdin=b"{}")
     assert (bad.code, bad.complaint.split(":")[0]) == (2, "standard input")
 
@@ -163,6 +166,42 @@ def test_bad_notes_are_all_named_and_nothing_is_written(call, root, sources):
     assert answer.complaint.startswith(f"{sources['notes']}: bad.md: it is not valid UTF-8 at byte 3")
     assert "ideas/torn.md:1: the front matter has no closing ---" in answer.complaint
     assert not root.exists()
+
+
+def test_bad_notes_are_left_out_where_that_is_asked_for(call, root, sources):
+    (sources["notes"] / "bad.md").write_bytes(b"caf\xe9")
+    (sources["notes"] / "ideas" / "torn.md").write_text("---\ntitle: x\n")
+    asked = ["import", "--from", "notes", sources["notes"]]
+    assert call(*asked, user="mira").complaint.endswith("; or give --skip-bad to take in the rest")
+    dry = call(*asked, "--skip-bad", "--dry-run", user="mira")
+    assert (dry.out, root.exists()) == ("would import 3 facts for the new user mira, skip 2 bad items\n", False)
+    answer = call(*asked, "--skip-bad", user="mira")
+    assert (answer.code, answer.out) == (0, "imported 3 facts for the new user mira, skipped 2 bad items\n")
+    assert answer.err.splitlines()[-2:] == [
+        "deermem: skipped bad.md: it is not valid UTF-8 at byte 3; save it as UTF-8",
+        "deermem: skipped ideas/torn.md:1: the front matter has no closing ---; add a line --- after the last key",
+    ]
+    again = call("--json", *asked, "--skip-bad", user="mira").json
+    assert len(again["present"]) == 3
+    assert [line.partition(":")[0] for line in again["bad"]] == ["bad.md", "ideas/torn.md"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "code", "named"),
+    [
+        ("mem0", '[{"id": "a", "memory": "Rows"}, {"id": "b"}]', 0, "skipped memories[1] (id 'b'): memory is missing"),
+        ("mcp-memory", json.dumps(GRAPH[0]) + "\n{torn", 0, "skipped line 2: not valid JSON at line 1"),
+        ("mem0", '[{"id": "b"}]', 2, "standard input: memories[0] (id 'b'): memory is missing"),
+        ("mem0", '[{"memory": "A", "user_id": "x"}, {"memory": "B", "user_id": "y"}, 3]', 2, "are of 2 users"),
+        ("deermem", '{"facts": [{"id": "x", "content": ""}]}', 2, "a document is taken in whole or not at all"),
+    ],
+)
+def test_what_is_bad_is_left_out_but_never_the_whole(call, root, kind, text, code, named):
+    answer = call("import", "--from", kind, "--skip-bad", "-", user="mira", stdin=text.encode())
+    assert (answer.code, root.exists()) == (code, code == 0)
+    assert named in answer.complaint
+    refused = call("import", "--from", kind, "--skip-bad", "--replace", "-", user="mira", stdin=text.encode())
+    assert refused.code == 2
 
 
 @pytest.mark.parametrize("kind", ["mcp-memory", "mem0", "notes"])
@@ -235,7 +274,7 @@ def test_a_dry_run_leaves_an_old_store_as_it_is(call, root):
         (["--from", "notes", "absent"], 1, "there is no file absent"),
         (["--from", "mem0", "absent"], 1, "there is no file absent"),
         (["--from", "notes", "{file}"], 2, "it is not a folder"),
-        (["--from", "mcp-memory", "{folder}"], 1, "take the folder in as 'notes'"),
+        (["--from", "mcp-memory", "{folder}"], 1, "take the folder in as 'notes': --from notes"),
     ],
 )
 def test_a_wrong_call_is_named(call, root, tmp_path, arguments, code, named):

@@ -123,6 +123,10 @@ STORES: dict[str, dict[str, bytes | str]] = {
         "memory.json": ONE,
         fact_path("__default__", "fact_1"): fact_text("fact_2", "Other."),
     },
+    "holds a fact of another owner": {
+        "memory.json": ONE,
+        fact_path("__default__", "fact_1"): fact_text("fact_1", "Ann plays the cello.", user_id="eve"),
+    },
     "who is not this one": {"memory.json": as_json(v1_document(v1_fact(userId="eve")))},
     "has other summaries": {
         "memory.json": as_json(v1_document(v1_fact(), work="One.")),

@@ -13,7 +13,7 @@ def test_context_prints_the_block(call, add):
 
 
 def test_an_empty_memory_has_no_block(call, add):
-    add("Bob's fact", user="bob")
+    call("delete", add("Gone"), user="alice")
     answer = call("context", user="alice")
     assert (answer.code, answer.out, answer.err) == (0, "", "nothing is remembered yet\n")
     assert call("--json", "context", user="alice").json["context"] == ""
@@ -21,7 +21,7 @@ def test_an_empty_memory_has_no_block(call, add):
 
 def test_summaries_are_set_and_shown(call):
     answer = call("summaries", "set", "workContext", "Backend engineer.", user="alice")
-    assert answer.out.startswith("set workContext, revision ")
+    assert answer.out.startswith("set workContext for the new user alice, revision ")
     assert call("summaries", "set", "top_of_mind", "-", user="alice", stdin="迁移报告。\n".encode()).code == 0
     shown = call("summaries", user="alice").out
     assert shown == "workContext: Backend engineer.\ntopOfMind: 迁移报告。\n"
@@ -38,7 +38,7 @@ def test_all_agents_share_the_summaries(call):
 
 
 def test_no_summaries_is_no_error(call, add):
-    add("Bob's fact", user="bob")
+    add("A fact")
     answer = call("summaries", user="alice")
     assert (answer.code, answer.out, answer.err) == (0, "", "no summaries\n")
 

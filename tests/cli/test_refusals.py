@@ -44,6 +44,9 @@ WRONG_CALLS = {
     "an unknown option": (["list", "--jason"], "--jason"),
     "no text": (["search"], "TEXT"),
     "a text that looks like an option": (["add", "-- dash"], "put -- before a text that begins with a dash"),
+    "a text without quotes": (["add", "two", "words"], "put quotes around a text of several words"),
+    "a limit that is a word": (["list", "--limit", "x"], "'x' is not a number"),
+    "an end before the start": (["search", "x", "--since", "2026-02-01", "--until", "2026-01-01"], "--since is later"),
     "a NUL in a text": (["search", "a\0b"], "argument 4 holds a NUL character"),
     "a NUL in an option": (["list", "--category", "a\0b"], "--category holds a NUL character"),
     "a NUL in an option with a sign": (["list", "--user=a\0b"], "--user holds a NUL character"),
@@ -71,6 +74,16 @@ def test_a_wrong_call_is_one_json_document_too(call, name):
     assert error.keys() == {"type", "message", "hint"}
     assert error["hint"]
     assert answer.complaint == f"{error['message']}; {error['hint']}"
+
+
+@pytest.mark.parametrize("option", ["--user", "--agent", "--root", "--index-root", "--max-facts"])
+def test_an_option_whose_value_is_missing_is_not_passed_over(call, add, root, memory_files, option):
+    """Else `clear --user $WHO` with nothing in WHO would clear another memory."""
+    add("Nobody's fact", user=None)
+    before = memory_files(root)
+    answer = call("clear", "--yes", option)
+    assert (answer.code, f"'{option}' requires an argument" in answer.complaint) == (2, True)
+    assert memory_files(root) == before
 
 
 def test_standard_input_that_is_no_text_is_refused(call, root):

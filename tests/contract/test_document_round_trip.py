@@ -315,3 +315,21 @@ def test_an_expired_fact_is_gone_with_the_next_write(rich, engine, root, clock, 
         later.memory("alice", "coder").add("    indented first line\nlast line")
     assert not list(facts_of(root).rglob("fact_rich.md"))
     assert len(rich.list()) == 2
+
+
+def test_bad_items_of_another_program_are_skipped_where_asked_for(memory):
+    graph = b'{"results": [{"id": "m1", "memory": "Likes tea"}, {"id": "m2", "memory": 5}, {"memory": " "}]}'
+    with pytest.raises(InvalidInput, match=r"results\[1\].*\| results\[2\]"):
+        memory.import_from("mem0", graph)
+    report = memory.import_from("mem0", graph, skip_bad=True)
+    assert [fact.content for fact in report.facts] == ["Likes tea"]
+    assert [line.partition(" ")[0] for line in report.bad] == ["results[1]", "results[2]:"]
+    assert memory.import_from("mem0", graph, skip_bad=True).present == report.added
+    with pytest.raises(InvalidInput, match=r"memories\[0\]"):
+        memory.import_from("mem0", b'[{"memory": 5}]', skip_bad=True)
+
+
+@pytest.mark.parametrize(("kind", "options"), [("deermem", {}), ("mem0", {"replace": True})])
+def test_bad_items_are_not_skipped_where_that_could_lose_something(memory, kind, options):
+    with pytest.raises(InvalidInput, match="can't be skipped here"):
+        memory.import_from(kind, b'{"facts": [], "results": []}', skip_bad=True, **options)

@@ -23,19 +23,29 @@ _HEX: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A foreign memory as facts; `skipped` says what of it was passed over, each with its place and the reason."""
+    """A foreign memory as facts; `skipped` says what of it was passed over, each with its place and the reason.
+
+    `bad` is what was left out because no fact can be made of it, where that was asked for.
+    """
 
     document: ParsedDocument
     skipped: tuple[str, ...] = ()
+    bad: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Collector:
-    """Takes items with the place that each stands at (`line 3`, `results[4]`, `ideas/tea.md:12`)."""
+    """Takes items with the place that each stands at (`line 3`, `results[4]`, `ideas/tea.md:12`).
 
+    `skip_bad`: a bad item doesn't refuse the others. What is wrong with the whole refuses it all the same, and so does
+    a memory of which nothing can be taken in.
+    """
+
+    skip_bad: bool = False
     facts: list[Fact] = field(default_factory=list)
     stated: list[frozenset[str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    faults: list[InvalidInput] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     places: dict[str, tuple[str, bytes]] = field(default_factory=dict)
 
@@ -61,23 +71,32 @@ class Collector:
             self.refuse(place, InvalidInput(f"it has the id {fact.id!r}, which stands at {first} already", hint=hint))
 
     def refuse(self, place: str, error: InvalidInput) -> None:
-        """Something that can't be taken in: the whole import will be refused."""
-        self.problems.append(f"{place}: {error}" if place else str(error))
+        """Something that can't be taken in, and refuses the whole; `place` "" is the whole itself."""
+        if place:
+            self.problems.append(f"{place}: {error}")
+        else:
+            self.faults.append(error)
 
     def skip(self, place: str, why: str) -> None:
         """Something that says nothing a fact could hold."""
         self.skipped.append(f"{place}: {why}")
 
     def done(self) -> Foreign:
-        """All facts, or one InvalidInput whose single line names up to twenty bad items."""
-        if self.problems:
-            more = len(self.problems) - _SHOWN
-            shown = " | ".join(self.problems[:_SHOWN])
-            raise InvalidInput(shown + (f" | and {more} more" if more > 0 else ""))
+        """All facts, or one InvalidInput that names up to twenty bad items; its hint is for what is wrong with all."""
+        if self.faults or (self.problems and not (self.skip_bad and self.facts)):
+            raise self._refusal()
         document = ParsedDocument(
             facts=tuple(self.facts), stated=tuple(self.stated), summaries={}, named_sections=frozenset()
         )
-        return Foreign(document, tuple(self.skipped))
+        return Foreign(document, tuple(self.skipped), tuple(self.problems))
+
+    def _refusal(self) -> InvalidInput:
+        more = len(self.problems) - _SHOWN
+        wrong = [*self.problems[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+        if not self.faults:
+            return InvalidInput(" | ".join(wrong))
+        *others, last = self.faults
+        return InvalidInput(" | ".join([*wrong, *map(str, others), last.message]), hint=last.hint)
 
 
 def stable_id(kind: str, *parts: str) -> str:

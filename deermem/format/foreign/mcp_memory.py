@@ -27,12 +27,12 @@ from deermem.model.values import JsonObject, JsonValue
 _CATEGORY = "knowledge"
 
 
-def read_mcp_memory(text: str, *, when: datetime) -> Foreign:
+def read_mcp_memory(text: str, *, when: datetime, skip_bad: bool = False) -> Foreign:
     """The facts of a memory.jsonl, or of the one object that the server's `read_graph` answers with.
 
-    `when` is their time: the graph has none. Raises one InvalidInput that names all bad lines.
+    `when` is their time: the graph has none. Raises one InvalidInput that names all bad lines, unless they are skipped.
     """
-    reader = _Reader(Collector(), when)
+    reader = _Reader(Collector(skip_bad), when)
     graph = _graph(text)
     if graph is None:
         reader.lines(text)

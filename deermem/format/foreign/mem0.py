@@ -19,14 +19,14 @@ _THREADS: Final = ("run_id", "session_id")
 _KEPT: Final = {"user_id": "userId", "agent_id": "agentId", "app_id": "appId", "actor_id": "actorId"}
 
 
-def read_mem0(text: str, *, when: datetime, now: datetime) -> Foreign:
+def read_mem0(text: str, *, when: datetime, now: datetime, skip_bad: bool = False) -> Foreign:
     """The facts of a list of memories, or of an object with `results` or `memories`.
 
     `when` is the time of memories without one; what is over by `now`, or was replaced there, is passed over. Raises
-    one InvalidInput that names all bad memories, and where they are of several users.
+    one InvalidInput that names all bad memories, unless they are skipped, and where they are of several users.
     """
     name, items, whole = _items(load_json(text))
-    collector = Collector()
+    collector = Collector(skip_bad)
     owners: dict[str, str] = {}
     for position, item in enumerate(items):
         place = f"{name}[{position}]"

@@ -56,9 +56,9 @@ class _Note:
         return {"type": "import", "threadId": None, "uri": self.path}
 
 
-def read_notes(files: Iterable[NoteFile]) -> Foreign:
-    """The facts of all notes; raises one InvalidInput that names every note that can't be taken in, and where."""
-    collector = Collector()
+def read_notes(files: Iterable[NoteFile], *, skip_bad: bool = False) -> Foreign:
+    """The facts of all notes; raises one InvalidInput that names all bad notes, unless they are skipped."""
+    collector = Collector(skip_bad)
     permalinks: dict[str, str] = {}
     for file in files:
         shown = shown_path(file.path)
