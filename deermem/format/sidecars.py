@@ -19,8 +19,26 @@ _SOUGHT: Final = 16
 _OPEN: Final = b"[\n  {\n"
 _BETWEEN: Final = b"\n  },\n  {\n"
 _CLOSE: Final = b"\n  }\n]"
+_END_OF_ENTRY: Final = b"\n  }"
 _OWN_KEYS: Final = frozenset(
-    ["evicted", "shadow", "components", "wouldEvict", "disagrees", "score", "category", "reason"]
+    [
+        "occurredAt",
+        "reason",
+        "maxFacts",
+        "policyVersion",
+        "reservedCorrectionSlots",
+        "evicted",
+        "factId",
+        "category",
+        "score",
+        "components",
+        "confidence",
+        "confirmationFreshness",
+        "accessHeat",
+        "shadow",
+        "wouldEvict",
+        "disagrees",
+    ]
 )
 """Keys of the audit that could also be a fact's id; deleting that fact must not take them out of every decision."""
 
@@ -49,14 +67,30 @@ def appended(data: bytes | None, entry: JsonObject, *, most: int) -> bytes | Non
     if before or not rest.endswith(_CLOSE):
         return None
     entries = rest.removesuffix(_CLOSE).split(_BETWEEN)
-    try:
-        said = json.loads(data or b"")
-    except (ValueError, RecursionError):
-        return None
-    if len(said) != len(entries):
+    said = load(data)
+    if not isinstance(said, list) or len(said) != len(entries):
         return None
     latest = encode([entry]).removeprefix(_OPEN).removesuffix(_CLOSE)
     return _OPEN + _BETWEEN.join([*entries, latest][-most:]) + _CLOSE
+
+
+def with_entries(data: bytes | None, document: JsonObject, names: Collection[str]) -> bytes:
+    """`encode(document)` for what `data` says but for the entries of these names, which are new or say something else.
+
+    Of a file that `encode` wrote only these are encoded: with thousands of facts all of them take longer than a search.
+    """
+    patched = data or b""
+    for name in names:
+        entry = encode({name: document[name]}).removeprefix(b"{").removesuffix(b"\n}")
+        mark = entry.partition(b": ")[0] + b": {\n"
+        start = patched.find(mark)
+        end = patched.find(_END_OF_ENTRY, start)
+        if start < 0 and patched.endswith(_END_OF_ENTRY + b"\n}"):
+            patched = patched[:-2] + b"," + entry + b"\n}"
+        elif 0 <= start < end:
+            patched = patched[:start] + entry + patched[end + len(_END_OF_ENTRY) :]
+    # Of any other layout, or where a mark stands in an odd place, something else comes of it.
+    return patched if load(patched) == document else encode(document)
 
 
 def usage_without(data: bytes | None, ids: Collection[str]) -> bytes | None:
@@ -81,8 +115,8 @@ def audit_without(data: bytes | None, ids: Collection[str]) -> bytes | None:
 
 
 def _may_name(data: bytes | None, ids: Collection[str]) -> bool:
-    # A foreign file may spell any character as an escape.
-    if not data or (len(ids) <= _SOUGHT and b"\\" not in data):
+    # A foreign file may spell any character as an escape, or be in UTF-16.
+    if not data or (len(ids) <= _SOUGHT and b"\\" not in data and b"\0" not in data):
         return any(fact_id.encode() in (data or b"") for fact_id in ids)
     return True
 
@@ -179,10 +213,15 @@ def load(data: bytes | None) -> JsonValue:
 
 def _is_too_deep(document: JsonValue) -> bool:
     """Nested deeper than anything that an engine writes, so that walking or writing it could end in RecursionError."""
-    level: list[JsonValue] = [document]
-    for _ in range(_MAX_DEPTH):
-        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, (dict, list))]
-        level = [value for values in inner for value in values if isinstance(value, (dict, list))]
+    level: list[JsonValue] = [[document]]
+    for _ in range(_MAX_DEPTH + 1):
+        # By type alone: JSON knows no others, and this looks at each value of each sidecar that is read.
+        level = [
+            value
+            for item in level
+            for value in (item.values() if type(item) is dict else item)  # type: ignore[union-attr]
+            if type(value) is dict or type(value) is list
+        ]
         if not level:
             return False
     return True

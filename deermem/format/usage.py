@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from deermem.clock import format_timestamp, parse_timestamp
-from deermem.format.sidecars import decode_usage, encode
+from deermem.format.sidecars import decode_usage, with_entries
 from deermem.model.usage import Usage
 from deermem.model.values import JsonObject, JsonValue
 
@@ -36,7 +36,7 @@ def write_usage(data: bytes | None, changed: Mapping[str, Usage]) -> bytes:
     for fact_id, usage in changed.items():
         before = document.get(fact_id)
         document[fact_id] = {**(before if isinstance(before, dict) else {}), **_entry(usage)}
-    return encode(document)
+    return with_entries(data, document, changed)
 
 
 def _entry(usage: Usage) -> JsonObject:

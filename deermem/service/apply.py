@@ -25,14 +25,14 @@ from deermem.model.fact import (
     content_key,
     derive_title,
 )
-from deermem.service.capacity import removal, settle
+from deermem.service.capacity import settle
 from deermem.service.commit import Decision, commit, patched
 from deermem.service.expiry import revived
 from deermem.service.known import Known
 from deermem.service.locate import Found, check_expected, find, find_target, missing
 from deermem.service.read import token_of
 from deermem.service.user import ManifestState, UserContext
-from deermem.service.writing import write_fact
+from deermem.service.writing import removal, write_fact
 from deermem.store.epoch import read_epoch
 from deermem.store.lock import HeldLock
 
@@ -209,7 +209,9 @@ class _Decider:
         check_expected(found, gone.id, gone.expected)
         if found is None:
             raise missing(self.agent, gone.id)
-        decision.writes += removal(self.user, known, found, gone.replaced_by)
+        # One whose time is over goes whatever becomes of the other.
+        over = found.fact.expired_by(self.user.clock())
+        decision.writes += removal(self.user, known, found, None if over else gone.replaced_by)
 
 
 def _fact_of(draft: Draft, fact_id: str, now: datetime) -> Fact:

@@ -19,6 +19,7 @@ from deermem.service.expiry import delete_expired
 from deermem.service.known import Known
 from deermem.service.locate import Found, read_path
 from deermem.service.user import UserContext
+from deermem.service.writing import removal
 from deermem.store.sidecars import USAGE, read_sidecar
 
 _LAST_SECOND: Final = 253_402_300_799.0
@@ -31,8 +32,13 @@ def settle(user: UserContext, known: Known, decision: Decision, added: Sequence[
     Where a new fact that takes another's place has no room, the other stays, and it is decided again over what is
     there then. Raises NotStored where the one new fact, which is all that was asked for, would be the one to go.
     """
-    alone = len(added) == 1 and len(decision.writes) == 1 and decision.summaries is None
-    delete_expired(user, known, decision, user.clock())
+    # What was asked for besides may be there already, and so need no write.
+    asked_for = len(decision.writes) == len(decision.facts) == 1 and decision.summaries is None
+    alone = len(added) == 1 and asked_for
+    now = user.clock()
+    delete_expired(user, known, decision, now)
+    # One that comes in with its end behind it is written as it was given, and takes nobody's place.
+    added = [fact for fact in added if not fact.expired_by(now)]
     if not added or not user.rules.capacity.max_facts:
         return
     asked = list(decision.writes)
@@ -70,6 +76,7 @@ class _Candidates:
         self.total = known.count()
         self.judged: dict[str, _Judged] = {}
         self.whole = False
+        self.now = user.clock()
         self._user = user
         if self.surplus(decision, added) <= 0:
             return
@@ -87,7 +94,7 @@ class _Candidates:
         """One file for each id, whatever copies lie beside it; what was found expired goes first."""
         self.judged = {fact.id: _Judged(path, Contender.of(fact)) for path, fact in self.known.stored()}
         self.total, self.whole = len(self.judged), True
-        delete_expired(self._user, self.known, decision, self._user.clock())
+        delete_expired(self._user, self.known, decision, self.now)
 
     def have_copies(self, ids: Sequence[str]) -> bool:
         """Whether any of these has a second file, so that the rank may be another file's than the fact's."""
@@ -95,9 +102,15 @@ class _Candidates:
 
     def surplus(self, decision: Decision, added: Sequence[Fact]) -> int:
         """How many have to go; never more than are added."""
-        gone = _gone(decision)
+        gone = self.gone(decision)
         left = self.total - (len(self.judged.keys() & gone) if self.whole else len(gone))
         return min(left + len(added) - self._user.rules.capacity.max_facts, len(added))
+
+    def gone(self, decision: Decision) -> set[str]:
+        """The ids of stored facts that are removed, or given an end that is over; each counts once."""
+        over = {fact.id for fact in decision.facts if fact.expired_by(self.now)}
+        stored = (write for write in decision.writes if write.before is not None)
+        return {write.fact_id for write in stored if write.after is None or write.fact_id in over}
 
     def usage(self) -> Mapping[str, Usage]:
         """How often each was found; nothing where the policy doesn't ask."""
@@ -141,8 +154,8 @@ def _decided(
 ) -> Eviction:
     rules = user.rules.capacity
     if candidates.surplus(decision, added) <= 0:
-        return Eviction(at=user.clock(), policy=rules.policy, max_facts=rules.max_facts)
-    gone = _gone(decision)
+        return Eviction(at=candidates.now, policy=rules.policy, max_facts=rules.max_facts)
+    gone = candidates.gone(decision)
     staying = [judged.contender for fact_id, judged in candidates.judged.items() if fact_id not in gone]
     bucket = Bucket(
         staying=staying,
@@ -150,12 +163,7 @@ def _decided(
         written=frozenset({fact.id for fact in decision.facts} - {fact.id for fact in added}),
         unlisted=0 if candidates.whole else max(0, candidates.total - len(gone) - len(staying)),
     )
-    return decide(bucket, rules, usage, user.clock())
-
-
-def _gone(decision: Decision) -> set[str]:
-    """The ids that are removed; one that several files have is removed once."""
-    return {write.fact_id for write in decision.writes if write.after is None}
+    return decide(bucket, rules, usage, candidates.now)
 
 
 def _carry_out(user: UserContext, decision: Decision, verdict: Eviction, candidates: _Candidates) -> None:
@@ -177,14 +185,6 @@ def _carry_out(user: UserContext, decision: Decision, verdict: Eviction, candida
     decision.evicted += [victim.id for victim in gone]
     if gone:
         decision.evictions[candidates.known.agent] = replace(verdict, evicted=tuple(gone))
-
-
-def removal(user: UserContext, known: Known, found: Found, replaced_by: str | None = None) -> list[Write]:
-    """The writes that end a fact. A second file with its id (a sync client's copy) goes too: it would bring it back."""
-    fact_id = found.fact.id
-    copies = [read_path(user, known.agent, path) for path in known.paths_of(fact_id) if path != found.path]
-    files = [found, *(copy for copy in copies if isinstance(copy, Found) and copy.fact.id == fact_id)]
-    return [Write(known.agent, item.path, item.data, None, fact_id, replaced_by=replaced_by) for item in files]
 
 
 def _is_as_judged(fact: Fact, judged: Contender, *, whole: bool) -> bool:

@@ -78,8 +78,8 @@ class Decision:
         return [write for write in self.writes if write.after is None and write.fact_id not in self.living]
 
     def deleted(self) -> tuple[str, ...]:
-        """Ids of the removed facts that no policy chose."""
-        return tuple(write.fact_id for write in self.gone() if write.fact_id not in self.evicted)
+        """Ids of the removed facts that no policy chose, each once: several files may have one."""
+        return tuple(dict.fromkeys(write.fact_id for write in self.gone() if write.fact_id not in self.evicted))
 
 
 Decide = Callable[[HeldLock, ManifestState], Decision]

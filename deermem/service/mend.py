@@ -149,6 +149,14 @@ class _Bucket:
     def _has_expired(self, row: Row) -> bool:
         return row.fact is not None and row.fact.expired_by(self.user.clock())
 
+    def _has_ended(self, seen: Snapshot, row: Row) -> bool:
+        """Whether it has expired, and every other file with its id, which would bring it back."""
+        if not self._has_expired(row):
+            return False
+        fact_id = (row.fact_id or "").lower()
+        copies = (other for other in seen.shadowed if (other.fact_id or "").lower() == fact_id)
+        return all(self._has_expired(other) for other in copies)
+
     def mend(self, paths: Sequence[str]) -> None:
         """One commit for these files."""
         self.paths = paths
@@ -162,11 +170,11 @@ class _Bucket:
             row = seen.row(found.fact.id) if isinstance(found, Found) else None
             if row is None or row.problem is not None or not isinstance(found, Found):
                 continue
-            if row.path != path:
-                self._drop_twin(decision, found, row)
-            elif self._has_expired(row):
+            if self._has_ended(seen, row):
                 self._write(decision, path, found.data, None, found.fact.id)
-            else:
+            elif row.path != path:
+                self._drop_twin(decision, found, row)
+            elif not self._has_expired(row):
                 self._complete(decision, found, seen)
         self._keep(held, decision)
         return decision

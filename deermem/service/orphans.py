@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from deermem.format import sidecars
+from deermem.policy.decay import since
 from deermem.service.snapshot import Snapshot
 from deermem.service.user import UserContext
 from deermem.store.repository import scan_facts
@@ -36,16 +37,16 @@ def orphans(user: UserContext, agent: str, seen: Snapshot) -> list[Orphans]:
         # What a closed folder holds is not gone.
         return []
     present = _present(seen)
-    before = user.clock() - KEPT_FOR
+    now = user.clock()
     lost = {fact_id: when for fact_id, when in used.items() if fact_id.lower() not in present}
-    due = frozenset(fact_id for fact_id, when in lost.items() if _is_old(when, before))
-    old = frozenset(key for key, when in judged.items() if key.lower() not in present and _is_old(when, before))
+    due = frozenset(fact_id for fact_id, when in lost.items() if _is_old(when, now))
+    old = frozenset(key for key, when in judged.items() if key.lower() not in present and _is_old(when, now))
     found = [Orphans(usage, frozenset(lost), due), Orphans(audit, old, old)]
     return [item for item in found if item.ids]
 
 
-def _is_old(when: datetime | None, before: datetime) -> bool:
-    return when is None or when < before
+def _is_old(when: datetime | None, now: datetime) -> bool:
+    return when is None or since(when, now) > KEPT_FOR
 
 
 def _present(seen: Snapshot) -> set[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
 from deermem.format import markdown
 from deermem.model.fact import Fact
 from deermem.service.commit import Decision, Write
-from deermem.service.locate import Found, canonical
+from deermem.service.known import Known
+from deermem.service.locate import Found, canonical, read_path
 from deermem.service.user import UserContext
 
 
@@ -33,6 +35,23 @@ def write_fact(user: UserContext, agent: str, decision: Decision, found: Found |
         path, before = found.path, found.data
     decision.writes.append(Write(agent, path, before, data, fact.id, parsed))
     decision.facts.append(parsed.fact)
+
+
+def with_copies(user: UserContext, known: Known, found: Found) -> list[Found]:
+    """A fact's file, and those of the same id beside it, as a sync client leaves them."""
+    fact_id = found.fact.id
+    copies = [read_path(user, known.agent, path) for path in known.paths_of(fact_id) if path != found.path]
+    return [found, *(copy for copy in copies if isinstance(copy, Found) and copy.fact.id == fact_id)]
+
+
+def removal(user: UserContext, known: Known, found: Found, replaced_by: str | None = None) -> list[Write]:
+    """The writes that end a fact. A second file with its id goes too: it would bring it back."""
+    return removals(known.agent, with_copies(user, known, found), replaced_by)
+
+
+def removals(agent: str, files: Iterable[Found], replaced_by: str | None = None) -> list[Write]:
+    """The writes that remove these files."""
+    return [Write(agent, item.path, item.data, None, item.fact.id, replaced_by=replaced_by) for item in files]
 
 
 def stored(data: bytes, fact_id: str, when: datetime) -> Fact:

@@ -142,6 +142,17 @@ def test_an_import_of_which_nothing_is_kept_says_so(full):
     assert ids(full) == before
 
 
+def test_an_import_that_left_one_fact_out_does_so_again(full, clock):
+    """What it says besides is there already; that is no reason to fail."""
+    lowest = {"id": "low", "content": "Low", "confidence": 0.1}
+    document = {"facts": [*full.document()["facts"], lowest]}
+    for _ in range(2):
+        report = full.import_document(document)
+        assert (report.left_out, len(report.present), report.added) == (("low",), 10, ())
+    with pytest.raises(NotStored):
+        full.import_document({"facts": [lowest]})
+
+
 def test_each_agents_bucket_has_a_cap_of_its_own(full, small):
     """Per agent bucket."""
     small.memory("alice", "writer").add("Of another agent", confidence=0.0)

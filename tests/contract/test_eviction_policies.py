@@ -9,7 +9,7 @@ import pytest
 from builders_buckets import TracedFiles, audit, fill, ids, item, metadata, opened, ten, usage
 from builders_store import edit, fact_text, facts_of, place, shard, tree
 
-from deermem import ChangeSet, Draft, NotStored
+from deermem import ChangeSet, Delete, Draft, NotStored
 from deermem.clock import format_timestamp
 
 BOTH = pytest.mark.parametrize(
@@ -280,3 +280,54 @@ def test_a_copy_does_not_bring_an_evicted_fact_back(root, clock, settings):
         assert commit.evicted == ("fact_0",)
         assert ids(memory) == [*(f"fact_{number}" for number in range(1, 10)), "new"]
         assert memory.get("fact_9").confidence == 0.59
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("copy_ends", "left"), [("2026-11-30T13:00:00Z", False), ("2027-11-30T12:00:00Z", True)], ids=["both", "one"]
+)
+def test_an_expired_fact_is_not_brought_back_by_a_copy(root, clock, settings, copy_ends, left):
+    """A copy that has expired too goes with it; of one that has not, a person says which holds."""
+    with opened(root, clock, **settings) as engine:
+        memory = engine.memory("alice", "coder")
+        fill(memory, [item("over", 0.5, clock(), expiresAt="2026-11-30T13:00:00Z")])
+        copy = place(facts_of(root) / "copy.md", fact_text("over", "An older text", expiresAt=copy_ends))
+        clock.advance(days=1)
+        commit = memory.apply(ChangeSet([Draft(id="new", content="New")]))
+        assert ids(memory) == ["new"]
+        assert commit.deleted == (() if left else ("over",))
+        assert (copy.exists(), (facts_of(root) / shard("over") / "over.md").exists()) == (left, left)
+
+
+@BOTH
+def test_the_expired_copy_of_a_living_fact_says_nothing_of_it(root, clock, settings):
+    with opened(root, clock, **settings) as engine:
+        memory = engine.memory("alice", "coder")
+        fill(memory, [item("alive", 0.5, clock())])
+        place(facts_of(root) / "copy.md", fact_text("alive", "An older text", expiresAt="2026-11-30T11:00:00Z"))
+        assert memory.apply(ChangeSet([Draft(id="new", content="New")])).deleted == ()
+        assert ids(memory) == ["alive", "new"]
+
+
+def test_a_fact_of_two_files_is_deleted_once(root, clock):
+    with opened(root, clock) as engine:
+        memory = engine.memory("alice", "coder")
+        fill(memory, [item("fact_0", 0.5, clock())])
+        place(facts_of(root) / "copy.md", fact_text("fact_0", "An older text"))
+        assert ids(memory) == ["fact_0"]
+        assert memory.apply(ChangeSet(deletes=[Delete("fact_0")])).deleted == ("fact_0",)
+        assert ids(memory) == []
+
+
+@BOTH
+def test_a_fact_whose_end_is_over_takes_nobodys_place(root, clock, settings):
+    """Whether it comes in so or is ended by the same commit: it is never served."""
+    over = "2026-11-30T11:00:00Z"
+    with opened(root, clock, **settings) as engine:
+        memory = engine.memory("alice", "coder")
+        fill(memory, ten(clock()))
+        new = [item(name, 1.0, clock()) for name in ("dead", "new_1", "new_2")]
+        new[0]["expiresAt"] = over
+        report = memory.import_document({"facts": [item("fact_9", 0.9, clock(), expiresAt=over), *new]})
+        assert report.evicted == ("fact_0",)
+        assert ids(memory) == [*(f"fact_{number}" for number in range(1, 9)), "new_1", "new_2"]

@@ -87,6 +87,20 @@ def test_a_correction_that_stays_makes_no_room_for_what_was_to_replace_it(root, 
         assert [decision.victims for decision in memory.evictions()] == [("new",)]
 
 
+@BOTH
+def test_an_old_fact_whose_time_is_over_goes_though_its_replacement_has_no_room(root, clock, policy):
+    """Nor does it compete: it is no fact any more."""
+    with opened(root, clock, max_facts=0) as engine:
+        over = item("over", 0.2, clock(), expiresAt="2026-11-30T13:00:00Z")
+        fill(engine.memory("alice", "coder"), [*ten(clock()), over])
+    clock.advance(days=1)
+    with opened(root, clock, fact_eviction_policy=policy) as engine:
+        memory = engine.memory("alice", "coder")
+        deletes = [Delete("over", replaced_by="new")]
+        commit = memory.apply(ChangeSet([draft("new", 0.01), draft("other", 0.9)], deletes))
+        assert (commit.deleted, commit.evicted) == (("over",), ("new", "fact_0"))
+
+
 def test_several_facts_may_go_for_one(full):
     """All of them stay, or none."""
     deletes = [Delete("fact_8", replaced_by="new"), Delete("fact_9", replaced_by="new")]

@@ -169,7 +169,17 @@ def test_clearing_ids(cleared: list[str], evicted: list[str], would: list[str], 
     assert entries(data)[0]["shadow"] == {"policyVersion": HYBRID, "wouldEvict": would, "disagrees": disagrees}
 
 
-@pytest.mark.parametrize("data", [b'[{"factId": "l\\u006fw"}]', b'[{"factId": "low"}]'])
+DEEP = json.dumps([{"a": json.loads("[" * 40 + "]" * 40)}], indent=2).encode()
+
+
+def test_what_is_nested_beyond_all_reason_is_not_carried_on():
+    """104: with it, the file would be read as damaged, and so as empty, for as long as it stays."""
+    assert read_audit(write_audit(DEEP, DECISION)) == (DECISION,)
+
+
+@pytest.mark.parametrize(
+    "data", [b'[{"factId": "l\\u006fw"}]', b'[{"factId": "low"}]', '[{"factId": "low"}]'.encode("utf-16")]
+)
 def test_an_id_is_found_however_it_is_spelt(data):
     assert audit_without(data, {"low"}) == b"[]"
     assert audit_without(data, {"lo"}) is None
@@ -201,7 +211,9 @@ def test_clearing_puts_malformed_decisions_right():
 
 
 def test_a_fact_that_is_called_like_a_key_takes_no_key_along():
-    names = ("evicted", "shadow", "components", "score")
+    names = sorted(
+        {*entries(written(HYBRID_DECISION, DECISION))[1], "shadow", "factId", "score", "category", "confidence"}
+    )
     decision = replace(DECISION, evicted=(*(replace(LOW, id=name) for name in names), LOW))
     (left,) = read_audit(audit_without(written(decision), names))
     assert (left.evicted, left.would_evict) == ((LOW,), ("other", "low"))

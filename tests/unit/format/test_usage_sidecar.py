@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from builders_policy import NOW
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deermem.format.sidecars import usage_times, usage_without
 from deermem.format.usage import read_usage, write_usage
@@ -38,6 +40,27 @@ def test_what_deerflow_wrote_reads_and_writes_the_same(shared: Path) -> None:
     last = datetime(2026, 11, 30, 19, 38, 46, 948134, tzinfo=UTC)
     assert usage == {name: Usage(1.0, 1, last) for name in ("fact_zh_001", "fact_corr_001")}
     assert write_usage(data, usage) == write_usage(None, usage) == data
+
+
+NAMES = st.text(alphabet='ab_é"\\\n ', max_size=3)
+VALUES = st.builds(Usage, st.sampled_from([0.0, 0.5, 1.25]), st.integers(0, 9), st.sampled_from([None, NOW]))
+
+
+@given(
+    st.dictionaries(NAMES, VALUES, max_size=6),
+    st.dictionaries(NAMES, VALUES, max_size=3),
+    st.sampled_from([2, None, 1]),
+)
+def test_a_change_is_written_as_if_the_whole_were(before, changed, indent):
+    data = (
+        write_usage(None, before)
+        if indent == 2
+        else json.dumps(json.loads(write_usage(None, before)), indent=indent).encode()
+    )
+    after = write_usage(data, changed)
+    assert read_usage(after) == before | changed
+    if indent == 2 or before | changed != before:
+        assert after == write_usage(None, before | changed)
 
 
 @pytest.mark.parametrize("data", [None, b"", b"{", b"[]", b"7", b"null", b"\xff", b"[" * 5000, b"1" * 5000])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -197,6 +197,14 @@ def test_a_recent_audit_entry_is_in_order_without_a_fact(engine, facts, clock):
     path = place(facts.parent / ".metadata/eviction-audit.json", json.dumps({"entries": entries}))
     found = only(engine.check(), "orphan-entries")
     assert (found.path, found.message) == (str(path), "names 1 ids that no fact carries; 1 are older than 30 days")
+
+
+def test_a_clock_at_the_beginning_of_time_finds_nothing_old(root):
+    with DeerMem(root, clock=lambda: datetime(1, 1, 2, tzinfo=UTC)) as engine:
+        engine.memory("alice", "coder").add("In order.")
+        entry = {"lastAccessedAt": "0001-01-01T00:00:00Z"}
+        place(root / "users/alice/agents/coder/.metadata/fact-usage.json", json.dumps({"gone": entry}))
+        assert only(engine.check(), "orphan-entries").message == "names 1 ids that no fact carries"
 
 
 def test_a_file_that_can_not_be_read_still_owns_its_entries(engine, facts):

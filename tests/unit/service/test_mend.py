@@ -235,6 +235,18 @@ def test_leftovers_are_swept(engine, root):
     assert engine.check() == []
 
 
+@pytest.mark.parametrize("copy_ends", ["2026-12-01T00:00:00Z", "2027-12-01T00:00:00Z"], ids=["expired", "alive"])
+def test_an_expired_fact_is_not_brought_back_by_a_copy(engine, memory, facts, clock, copy_ends):
+    """A copy that has expired too goes with it; of one that has not, a person says which holds."""
+    path = place(facts / shard("old") / "old.md", fact_text("old", expiresAt="'2026-12-01T00:00:00Z'", **OWNED))
+    copy = place(facts / "copy.md", fact_text("old", "Another text.", expiresAt=f"'{copy_ends}'", **OWNED))
+    clock.advance(days=2)
+    for _ in range(2):
+        engine.check(fix=True)
+        assert [fact.content for fact in memory.list()] == ["In order."]
+    assert path.exists() == copy.exists() == (copy_ends > "2027")
+
+
 def test_an_expired_fact_is_deleted_with_its_usage(engine, memory, facts, clock, root):
     path = place(facts / shard("old") / "old.md", fact_text("old", expiresAt="'2026-12-01T00:00:00Z'", **OWNED))
     usage = place(facts.parent / ".metadata/fact-usage.json", '{"old": {"accessCount": 3}, "x": {"accessCount": 1}}')
