@@ -19,7 +19,7 @@ from deermem.migrate.place import UserPlace
 from deermem.migrate.run import MigrationStep
 from deermem.model.changes import Commit
 from deermem.model.records import Filters, SearchHit
-from deermem.model.scope import Scope, normalize_agent
+from deermem.model.scope import Scope, normalize_agent, normalize_agents
 from deermem.service.adapters import adapters
 from deermem.service.open_users import OpenUsers
 from deermem.service.rules import rules_of
@@ -203,7 +203,7 @@ class DeerMem:
         from deermem.service.recall import filters, recall
 
         scope = self._scope(user_id)
-        names = self.agents(user_id) if agents is None else [normalize_agent(name) for name in agents]
+        names = self.agents(user_id) if agents is None else normalize_agents(agents)
         return recall(self.context(scope.user_id), names, text, where=filters(**narrow), top_k=top_k)
 
     def _scope(self, user_id: str | None, agent_name: str | None = None) -> Scope:

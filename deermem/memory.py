@@ -101,8 +101,10 @@ class Memory:
         user = self._user
         facts = served(snapshot(user, self.scope.agent).facts, user.clock())
         if category is not None:
-            wanted = category.strip().casefold()
-            facts = [fact for fact in facts if fact.category.casefold() == wanted]
+            from deermem.index.fold import category_key
+
+            wanted = category_key(category)
+            facts = [fact for fact in facts if category_key(fact.category) == wanted]
         return builtins.list(facts[offset:] if limit is None else facts[offset : offset + limit])
 
     def update(  # noqa: PLR0913 - the public signature

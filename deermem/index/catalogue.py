@@ -95,6 +95,8 @@ class Catalogue:
         self._file = (status.st_dev, status.st_ino)
         self._process = os.getpid()
         self._finished = ""
+        self._written_by_others = schema.data_version(self.connection)
+        self._counted: dict[str, int] = {}
 
     def is_usable(self) -> bool:
         """Whether it is still the database at its path, opened by this process."""
@@ -135,6 +137,7 @@ class Catalogue:
 
     def pull(self, agent: str, since: int) -> Pulled:
         """The rows of an agent that were written after the catalogue's revision `since`."""
+        self._mend()
         connection = self.connection
         connection.execute("BEGIN")
         try:
@@ -144,12 +147,21 @@ class Catalogue:
             if rev > since:
                 found = connection.execute(f"SELECT {LOAD} FROM files WHERE agent = ? AND rev > ?", (agent, since))
                 rows = [from_sql(agent, values) for values in found]
+            # Rows that somebody removed by hand leave no later revision.
+            if rev > since or self._counted.get(agent) != self._written_by_others:
                 count = int(self._one("SELECT count(*) FROM files WHERE agent = ?", (agent,)))
+                self._counted[agent] = self._written_by_others
         except (ValueError, KeyError, TypeError) as error:
             raise sqlite3.DatabaseError(f"a row can't be read: {error}") from error
         finally:
-            connection.execute("COMMIT")
+            schema.roll_back(connection)
         return Pulled(identity, rev, tuple(rows), count)
+
+    def _mend(self) -> None:
+        version = schema.data_version(self.connection)
+        if version != self._written_by_others:
+            schema.mend(self.connection, read_only=self.read_only)
+            self._written_by_others = version
 
     def paths(self, agent: str) -> set[str]:
         """The paths of all rows of an agent."""
@@ -196,7 +208,7 @@ class Catalogue:
             yield
             self.connection.execute("COMMIT")
         except BaseException:
-            self.connection.execute("ROLLBACK")
+            schema.roll_back(self.connection)
             raise
 
     def _begin(self, *, wait: bool) -> bool:
@@ -307,7 +319,10 @@ class Catalogue:
             "ORDER BY confidence, created, fact_id LIMIT ?",
             (agent, limit),
         )
-        return [(path_from_sql(path), Ranked(*rank)) for path, *rank in found]
+        return [
+            (path_from_sql(path), Ranked(str(fact_id), float(confidence), float(created)))
+            for path, fact_id, confidence, created in found
+        ]
 
     def expired(self, agent: str, now: float) -> list[str]:
         """Paths of the facts that expired by `now` (unix seconds)."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
+from deermem.index.fold import category_key
 from deermem.model.fact import Fact, Source, content_key
 from deermem.model.records import Problem
 from deermem.model.values import JsonObject, JsonValue
@@ -109,8 +110,8 @@ def sql_path(path: str) -> str | bytes:
 
 
 def path_from_sql(value: str | bytes) -> str:
-    """The path again."""
-    return value if isinstance(value, str) else value.decode(errors="surrogateescape")
+    """The path again; raises TypeError for what `sql_path` never made."""
+    return value if isinstance(value, str) else str(value, errors="surrogateescape")
 
 
 def sql_stamp(row: Row) -> tuple[int, ...]:
@@ -133,7 +134,7 @@ def to_sql(row: Row) -> tuple[SqlValue, ...]:
         *head,
         fact.id,
         content_key(fact.content),
-        fact.category.casefold(),
+        category_key(fact.category),
         fact.confidence,
         created,
         created if fact.updated_at == fact.created_at else fact.updated_at.timestamp(),
@@ -158,6 +159,8 @@ def from_sql(agent: str, values: tuple[Any, ...]) -> Row:
     path, dev, ino, size, mtime, ctime, looked, digest, flags, fact_id, fact, problem = values
     if fact is not None and (flags & ~_MARKS) != _checksum(fact):
         raise ValueError("a fact was damaged")
+    if fact is None and problem is None:
+        raise ValueError("a file was neither read nor found broken")
     said = json.loads(problem) if problem is not None else None
     return Row(
         agent,

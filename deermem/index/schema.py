@@ -19,6 +19,7 @@ from deermem.index.tokens import FTS_TOKENIZE, TOKENIZER
 SCHEMA: Final = "5"
 VERSION: Final = f"{SCHEMA}/{TOKENIZER}"
 BUSY_SECONDS: Final = 2.0
+_USERS: Final = "users"
 _LOG_PAGES: Final = 4000
 _LOG_BYTES: Final = 16 << 20
 
@@ -66,9 +67,9 @@ def connect(path: Path, *, wal: bool = True) -> sqlite3.Connection:
         # a limit its file would stay as long as the longest transaction ever was.
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
-        if _version(connection) != VERSION:
-            _create(connection)
-        elif not _is_whole(connection):
+        if _version(connection) != _version_at(path):
+            _create(connection, _version_at(path))
+        elif not is_whole(connection):
             start_over(connection)
         os.chmod(path, 0o600)
     except BaseException:
@@ -83,8 +84,8 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     place = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(place, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        if _version(connection) != VERSION or not _is_whole(connection):
-            raise sqlite3.OperationalError("it is not of this version, or not whole")
+        if _version(connection) != _version_at(path) or not is_whole(connection):
+            raise sqlite3.OperationalError("it is not of this version or user, or not whole")
     except BaseException:
         connection.close()
         raise
@@ -124,6 +125,12 @@ def _refuse_link(path: Path) -> None:
         raise OSError(errno.ELOOP, "the index is a link, and links are not followed", str(path))
 
 
+def _version_at(path: Path) -> str:
+    """The version that a database at this place must have; another user's, put there by a copy, tells his words."""
+    user = path.parent.parent
+    return f"{VERSION} {user.name}" if user.parent.name == _USERS else VERSION
+
+
 def _version(connection: sqlite3.Connection) -> str | None:
     try:
         row = connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
@@ -134,7 +141,7 @@ def _version(connection: sqlite3.Connection) -> str | None:
     return str(row[0]) if row else None
 
 
-def _is_whole(connection: sqlite3.Connection) -> bool:
+def is_whole(connection: sqlite3.Connection) -> bool:
     """Whether each fact has its words: an index that lost some would find less without saying so."""
     try:
         (words, facts) = connection.execute(
@@ -147,32 +154,53 @@ def _is_whole(connection: sqlite3.Connection) -> bool:
     return bool(words == facts)
 
 
+def data_version(connection: sqlite3.Connection) -> int:
+    """Another number after each write through another connection."""
+    (found,) = connection.execute("PRAGMA data_version").fetchone()
+    return int(found)
+
+
+def mend(connection: sqlite3.Connection, *, read_only: bool) -> None:
+    """Starts over where another program left facts without their words; raises DatabaseError where it mayn't."""
+    if is_whole(connection):
+        return
+    if read_only:
+        raise sqlite3.DatabaseError("the words of some facts are missing")
+    start_over(connection)
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    """Ends a transaction; on a full disk SQLite has ended it itself, and a second end would hide that error."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
 def start_over(connection: sqlite3.Connection) -> None:
     """Empties the database, which gets another identity; others who have it open see that at their next question.
 
     The file stays: unlinking a live database would leave its users with two, and their logs mixed up.
     """
-    _create(connection, anew=True)
+    _create(connection, _version(connection) or VERSION, anew=True)
 
 
-def _create(connection: sqlite3.Connection, *, anew: bool = False) -> None:
+def _create(connection: sqlite3.Connection, version: str, *, anew: bool = False) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have made them while this one waited.
-        if anew or _version(connection) != VERSION:
-            _make_tables(connection)
+        if anew or _version(connection) != version:
+            _make_tables(connection, version)
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        roll_back(connection)
         raise
 
 
-def _make_tables(connection: sqlite3.Connection) -> None:
+def _make_tables(connection: sqlite3.Connection, version: str) -> None:
     for name in ("words", "files", "meta"):
         connection.execute(f"DROP TABLE IF EXISTS {name}")
     for statement in filter(str.strip, _TABLES.split(";\n")):
         connection.execute(statement)
-    rows = [("version", VERSION), ("identity", secrets.token_hex(8)), ("rev", 0)]
+    rows = [("version", version), ("identity", secrets.token_hex(8)), ("rev", 0)]
     connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from deermem.index.expression import holds
-from deermem.index.fold import fold
+from deermem.index.fold import category_key, fold
 from deermem.index.query import Query, Term, parse_query
 from deermem.index.ranking import Candidate, Counted, Parts, Scorer, Statistics, rank
 from deermem.index.rows import path_from_sql
@@ -159,11 +159,11 @@ def passes(fact: Fact, where: SearchFilter, now: float | None) -> bool:
 
 def failed_filters(fact: Fact, where: SearchFilter) -> Iterator[str]:
     """The names of the filters that keep a fact out, `agents` aside."""
-    if where.category is not None and fact.category.casefold() != where.category.strip().casefold():
+    if where.category is not None and category_key(fact.category) != category_key(where.category):
         yield "category"
     if where.topics:
-        topics = {fold(topic) for topic in fact.topics}
-        if not all(fold(topic) in topics for topic in where.topics):
+        topics = {_topic_key(topic) for topic in fact.topics}
+        if not all(_topic_key(topic) in topics for topic in where.topics):
             yield "topics"
     if where.source_thread is not None and fact.source.thread_id != where.source_thread:
         yield "source_thread"
@@ -200,7 +200,7 @@ def _condition(connection: sqlite3.Connection, where: SearchFilter, now: float |
     if where.agents is not None:
         require(f"files.agent IN ({', '.join('?' * len(where.agents))})", *where.agents)
     if where.category is not None:
-        require("files.category = ?", where.category.strip().casefold())
+        require("files.category = ?", category_key(where.category))
     if where.source_thread is not None:
         require("files.thread = ?", where.source_thread)
     if where.since is not None:
@@ -210,12 +210,16 @@ def _condition(connection: sqlite3.Connection, where: SearchFilter, now: float |
     if where.topics:
         connection.create_function("deermem_fold", 1, _fold_value, deterministic=True)
     for topic in where.topics:
-        require(_HAS_TOPIC, fold(topic))
+        require(_HAS_TOPIC, _topic_key(topic))
     return "".join(parts), values
 
 
 def _fold_value(value: object) -> str:
-    return fold(str(value))
+    return _topic_key(str(value))
+
+
+def _topic_key(topic: str) -> str:
+    return " ".join(fold(topic).split())
 
 
 _HAS_TOPIC: Final = (

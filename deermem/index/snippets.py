@@ -10,6 +10,7 @@ from typing import Final
 
 from deermem.index.query import Query, Term
 from deermem.index.tokens import is_run, pairs, scan, stream
+from deermem.policy.clusters import end_of, start_of
 
 _CHUNK: Final = re.compile(r"\S+")
 _INNER: Final = re.compile(r"[^\s,;()\[\]{}\"<>|!?*`/\\@:=&~^$%._+#-]+")
@@ -54,12 +55,22 @@ def _marks(line: str, terms: tuple[Term, ...]) -> list[_Mark]:
     for chunk in _CHUNK.finditer(line):
         whole = next((compound for compound in _compounds(chunk.group()) if compound in tokens), None)
         if whole is not None:
-            core = chunk.group().strip(".,;:!?\"'()[]{}<>|*`")
-            at = chunk.start() + chunk.group().index(core)
-            marks.append(_Mark(at, at + len(core), whole))
+            marks.append(_compound_mark(chunk.group(), chunk.start(), whole))
         else:
             marks += _word_marks(chunk.group(), chunk.start(), (tokens, singles, longer))
-    return _merged(marks)
+    # A pair of Thai letters begins or ends between a letter and its tone.
+    return _merged([_Mark(start_of(line, mark.start), end_of(line, mark.end), mark.what) for mark in marks])
+
+
+def _compound_mark(chunk: str, offset: int, whole: str) -> _Mark:
+    """Where blanks are not written, a chunk is a sentence; folded otherwise, all of it is marked."""
+    core = chunk.strip(".,;:!?\"'()[]{}<>|*`")
+    lower = chunk.lower()
+    if len(lower) == len(chunk) and whole in lower:
+        at = offset + lower.index(whole)
+        return _Mark(at, at + len(whole), whole)
+    at = offset + chunk.index(core)
+    return _Mark(at, at + len(core), whole)
 
 
 def _word_marks(chunk: str, offset: int, wanted: tuple[set[str], set[str], tuple[str, ...]]) -> list[_Mark]:
@@ -118,13 +129,15 @@ def _run_marks(text: str, offset: int, wanted: tuple[set[str], set[str], tuple[s
     """Marks of pairs; single characters only where they are all that was asked for."""
     tokens, singles, _ = wanted
     folded = [_folded(character) for character in text]
-    line = "".join(folded)
-    if len(line) != len(text):
+    line = "".join(_word(text)[0])
+    if "".join(folded) != line:
         hit = next((pair for pair in pairs(line) if pair in tokens), None)
         return [_Mark(offset, offset + len(text), hit)] if hit else []
-    marks = [_Mark(offset + at, offset + at + 2, pair) for at, pair in enumerate(pairs(line)) if pair in tokens]
+    # Thai ำ folds to two characters.
+    owners = [offset + at for at, character in enumerate(folded) for _ in character]
+    marks = [_Mark(owners[at], owners[at + 1] + 1, pair) for at, pair in enumerate(pairs(line)) if pair in tokens]
     if not tokens:
-        marks += [_Mark(offset + at, offset + at + 1, one) for at, one in enumerate(line) if one in singles]
+        marks += [_Mark(owners[at], owners[at] + 1, one) for at, one in enumerate(line) if one in singles]
     return marks
 
 
@@ -161,20 +174,26 @@ def _window(line: str, marks: list[_Mark], width: int) -> tuple[int, int]:
 
 def _word_start(line: str, start: int, limit: int) -> int:
     blank = line.find(" ", start - 1, limit) if start else -1
-    return blank + 1 if blank >= 0 else start
+    return blank + 1 if blank >= 0 else min(end_of(line, start), limit) if start else 0
 
 
 def _word_end(line: str, start: int, end: int, least: int) -> int:
     if end == len(line) or line[end] == " ":
         return end
     blank = line.rfind(" ", max(least, start), end)
-    return blank if blank > start and end - blank < 30 else end
+    if blank > start and end - blank < 30:
+        return blank
+    whole = start_of(line, end)
+    return whole if whole > start else end
 
 
 def _marked(line: str, marks: list[_Mark], start: int, end: int) -> str:
     pieces: list[str] = []
     at = start
     for mark in marks:
+        if line[max(mark.start - 2, 0) : mark.start] == line[mark.end : mark.end + 2] == _MARK:
+            # The content marks it already; twice over it would read as no mark at all.
+            continue
         pieces += [line[at : mark.start], _MARK, line[mark.start : mark.end], _MARK]
         at = mark.end
     return "".join([*pieces, line[at:end]]).rstrip()

@@ -20,7 +20,7 @@ import Stemmer
 
 from deermem.index.fold import fold
 
-TOKENIZER: Final = "deermem-1"
+TOKENIZER: Final = "deermem-2"
 """Name and version; an index of another one is rebuilt before anything is written to it."""
 
 FTS_TOKENIZE: Final = "\"ascii tokenchars '.-_+#/\\@:=&~^$%,'\""
@@ -32,7 +32,7 @@ _LONG_START: Final = 60
 _LONGEST_KEPT: Final = 24
 
 _RUN_CLASS: Final = (
-    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3021-\u3029\u3031-\u3035"
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\ua9e0-\ua9fe\uaa60-\uaa7f\u3005-\u3007\u3021-\u3029\u3031-\u3035"
     "\u3040-\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
@@ -188,7 +188,8 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
 def _scan_chunk(chunk: str, words: list[str], compounds: list[str]) -> None:
     if "'" in chunk:
         chunk = _CLITIC.sub("", _NEGATION.sub("t", chunk))
-        compounds += [name.replace("'", "") for name in _APOSTROPHE.findall(chunk)]
+        # Written together it is a word like any other: `OReilly` finds `O'Reilly`.
+        compounds += [stem(name.replace("'", "")) for name in _APOSTROPHE.findall(chunk)]
     words += _WORD.findall(chunk)
     if not chunk.isalnum():
         for code in _CODE.findall(chunk):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deermem.errors import InvalidInput
@@ -53,6 +54,13 @@ def normalize_agent(name: str | None) -> str:
     if len(name) > MAX_NAME:
         raise InvalidInput(f"agent name {name[:40]!r}… has {len(name)} characters", hint=f"at most {MAX_NAME} fit")
     return name.lower()
+
+
+def normalize_agents(names: Iterable[str]) -> list[str]:
+    """The buckets of several agent names; a bare text would be taken for its letters."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidInput(f"agents is {names!r:.60}", hint="give a list of names")
+    return [normalize_agent(name) for name in names]
 
 
 @dataclass(frozen=True, slots=True)

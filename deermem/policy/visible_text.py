@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import Final
 
+from deermem.policy.clusters import start_of
 from deermem.policy.tokens_estimate import Count, quarter_tokens
 
 _HIDDEN = re.compile(
@@ -150,15 +151,4 @@ def _boundary(text: str, end: int) -> int:
     words = text[:end].rsplit(None, 1)
     if len(words) == 2 and len(words[0]) > end // 2:
         return len(words[0])
-    return _between_characters(text, end)
-
-
-def _between_characters(text: str, end: int) -> int:
-    at = end
-    while 0 < at < len(text) and (text[at - 1] in _JOINERS or _extends(text[at])):
-        at -= 1
-    return at or end
-
-
-def _extends(character: str) -> bool:
-    return unicodedata.category(character)[0] == "M" or character in _JOINERS or "🏻" <= character <= "🏿"
+    return start_of(text, end) or end

@@ -14,7 +14,7 @@ from deermem.index.search import Explained, body_of, failed_filters
 from deermem.model.explanations import Absence, AbsenceReason, ExplainedHit, Explanation, TermMatch
 from deermem.model.fact import Fact
 from deermem.model.records import SearchFilter
-from deermem.service.recall import Answer, Match, Question, answered, asked, counted, hit
+from deermem.service.recall import Answer, Match, Question, answered, asked, check_top_k, counted, hit
 from deermem.service.retrieval import ExplainingRetrieval
 from deermem.service.user import UserContext
 
@@ -25,6 +25,7 @@ def explain(  # noqa: PLR0913 - three of them are keyword-only
     user: UserContext, agent: str, text: str, *, where: SearchFilter, top_k: int, why: str | None
 ) -> Explanation:
     """What `recall` finds for one agent, explained; `why` is the id of a fact to answer for."""
+    check_top_k(top_k)
     return _Explaining(asked(user, [agent], text, where), agent, top_k).explanation(why)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import sqlite3
+import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -18,6 +19,15 @@ _readonly_log: Final = logging.getLogger("deermem.index")
 _GIVEN_UP: Final = 2
 _REFUSALS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _SQLITE_REFUSALS: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+# No room to write, which says nothing against what is written: SQLite tells it by these codes, the system by those.
+_NO_ROOM: Final = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+)
+_NO_ROOM_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_PAUSE_SECONDS: Final = 5.0
 # The file was removed under an open connection: a new one may be written.
 _MOVED: Final = 1032
 T = TypeVar("T")
@@ -32,10 +42,13 @@ class IndexAccess:
         self._on_drop = on_drop
         self._failures = 0
         self._refused = False
+        self._paused_until = float("-inf")
         self._catalogue: Catalogue | None = None
 
     def open(self) -> Catalogue | None:
         """The open catalogue; None where there is none to be had (then everything goes without)."""
+        if time.monotonic() < self._paused_until:
+            return None
         if self._catalogue is not None and not self._catalogue.is_usable():
             self.close()
             self._on_drop()
@@ -68,6 +81,7 @@ class IndexAccess:
     def drop(self) -> None:
         """Removes the database; it is built again from the files. One that can't be written stays."""
         self.close()
+        self._paused_until = float("-inf")
         try:
             if not self._refused:
                 schema.delete(self._paths.index)
@@ -77,7 +91,7 @@ class IndexAccess:
 
     def start_over(self) -> None:
         """Empties the database, or drops it where it is damaged, and forgives what failed before."""
-        self._failures, self._refused = 0, False
+        self._failures, self._refused, self._paused_until = 0, False, float("-inf")
         self.close()
         if self.ask(lambda catalogue: not catalogue.read_only and catalogue.start_over()):
             self._on_drop()
@@ -98,14 +112,21 @@ class IndexAccess:
                 self._refuse(error)
                 return None
             _log.warning("the index %s can't be used now: %s", self._paths.index, error)
-            if (error.sqlite_errorcode or 0) & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            if _is_passing(error):
+                self._pause()
+            else:
                 self._fail()
         except FileNotFoundError:
             # Another process is dropping the index this instant, and will make it again.
             return None
-        except (sqlite3.DatabaseError, OSError) as error:
+        except (sqlite3.DatabaseError, OSError, ValueError, TypeError, LookupError) as error:
+            # The last three: a column holds what nobody here wrote.
             if isinstance(error, OSError) and _is_refusal(error):
                 self._refuse(error)
+                return None
+            if isinstance(error, OSError) and error.errno in _NO_ROOM_ERRNOS:
+                _log.warning("the index %s can't be used now: %s", self._paths.index, error)
+                self._pause()
                 return None
             _log.warning("the index %s is damaged and is built again: %s", self._paths.index, error)
             self._fail()
@@ -116,6 +137,10 @@ class IndexAccess:
         self.drop()
         if self._failures >= _GIVEN_UP:
             _log.warning("the index %s is given up; searches go without it", self._paths.index)
+
+    def _pause(self) -> None:
+        """Goes without it for a while: each try waits for its whole patience, and one search tries several times."""
+        self._paused_until = time.monotonic() + _PAUSE_SECONDS
 
     def _refuse(self, error: sqlite3.OperationalError | OSError) -> None:
         """It can't be written: it is read as it is, or left alone; deleting what others can write helps nobody."""
@@ -130,6 +155,12 @@ class IndexAccess:
             reason = error.strerror if isinstance(error, OSError) else error
             _readonly_log.warning("the index %s can't be written (%s); %s", self._paths.index, reason, how)
         self._refused = True
+
+
+def _is_passing(error: sqlite3.OperationalError) -> bool:
+    """Whether it will go by itself: somebody else has it, or there is no room to write."""
+    code = error.sqlite_errorcode or 0
+    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or code in _NO_ROOM
 
 
 def _is_refusal(error: sqlite3.OperationalError | OSError) -> bool:

@@ -15,7 +15,7 @@ from deermem.index.query import Query, parse_query
 from deermem.index.rows import Row
 from deermem.index.search import passes, substring_rank, whole_text_rank
 from deermem.index.snippets import snippet
-from deermem.model.fact import Fact, check_topics
+from deermem.model.fact import Fact, check_text, check_topics
 from deermem.model.records import MatchKind, SearchFilter, SearchHit
 from deermem.service.ports import Retrieval, Scored
 from deermem.service.read import served, snapshot
@@ -59,8 +59,7 @@ class Answer:
 
 def recall(user: UserContext, agents: Sequence[str], text: str, *, where: SearchFilter, top_k: int) -> list[SearchHit]:
     """The best `top_k` facts of these agents for a text, best first; no text raises."""
-    if isinstance(top_k, bool) or not isinstance(top_k, int):
-        raise InvalidInput(f"top_k is {top_k!r:.60}", hint="give a whole number")
+    check_top_k(top_k)
     question = asked(user, agents, text, where)
     if question.query.is_empty or top_k <= 0:
         return []
@@ -93,10 +92,12 @@ def filters(
     given: Sequence[str] = topics or ()
     # A lone text would be taken apart into characters.
     wanted: tuple[str, ...] = given if isinstance(given, str) else tuple(given)  # type: ignore[assignment]
-    check_topics(wanted)
+    wanted = check_topics(wanted)
     for name, value in (("category", category), ("source_thread", source_thread)):
         if not isinstance(value, str | None):
             raise InvalidInput(f"{name} is {value!r:.60}", hint="give text")
+        if value is not None:
+            check_text(value, name)
     return SearchFilter(
         category=category,
         topics=wanted,
@@ -107,7 +108,7 @@ def filters(
 
 
 def _aware(moment: datetime | None, name: str) -> datetime | None:
-    if moment is None or (isinstance(moment, datetime) and moment.tzinfo is not None):
+    if moment is None or (isinstance(moment, datetime) and moment.utcoffset() is not None):
         return moment
     if not isinstance(moment, datetime):
         raise InvalidInput(f"{name} is {moment!r:.60}", hint="give a datetime")
@@ -115,6 +116,12 @@ def _aware(moment: datetime | None, name: str) -> datetime | None:
 
 
 # --- what explaining shares
+
+
+def check_top_k(top_k: int) -> None:
+    """Raises InvalidInput for what is no whole number."""
+    if isinstance(top_k, bool) or not isinstance(top_k, int):
+        raise InvalidInput(f"top_k is {top_k!r:.60}", hint="give a whole number")
 
 
 def asked(user: UserContext, agents: Sequence[str], text: str, where: SearchFilter) -> Question:
@@ -150,6 +157,10 @@ def counted(question: Question) -> int:
         known = sum(1 for _ in _checked(question, found or ()))
         if known:
             return known
+        return len(_scanned(question, question.size, words_too=found is None))
+    if isinstance(retrieval, Fts5Retrieval):
+        # Asked once more, a busy index would be waited for once more.
+        return len(_scanned(question, question.size, words_too=True))
     return len(answered(question, retrieval, question.size).matches)
 
 

@@ -31,6 +31,8 @@ _WATCHED_FROM: Final = 2
 _TAKEN_IN_AT_ONCE: Final = 2000
 _FULL_SWEEP_SECONDS: Final = 1.0
 _FULL_SWEEP_SHARE: Final = 50
+_SMALL: Final = 128
+"""Up to so many files, each is compared at each read: it costs little, and not every save raises an event."""
 
 
 class UserView:
@@ -81,8 +83,9 @@ class UserView:
         if suspects and self._pull(agent, bucket):
             suspects |= bucket.doubtful
         reader = Reader(self.files, self.paths, agent)
+        facts = str(self.paths.facts(agent))
         for number, path in enumerate(sorted(suspects), 1):
-            if self._differs(agent, bucket, path):
+            if self._differs(facts, bucket, path):
                 self._take_in(reader, agent, bucket, path)
             # In one go, a rebuild would hold all texts at once, and keep everybody else from writing until it ends.
             if number % _TAKEN_IN_AT_ONCE == 0:
@@ -93,7 +96,7 @@ class UserView:
         if bucket.snapshot is None:
             hidden = [hidden_row(agent, folder) for folder in bucket.hidden]
             bucket.snapshot = resolve([*bucket.rows.values(), *hidden])
-            bucket.warn(str(self.paths.facts(agent)))
+            bucket.warn(facts)
         return bucket.snapshot
 
     def note(
@@ -126,10 +129,12 @@ class UserView:
         """The paths that may have changed, by the kernel's word or by a sweep over all of them."""
         now = time.monotonic()
         told = bucket.watch.drain() if bucket.watch is not None else None
-        # A save through a memory map or a name elsewhere raises no event: so all files are compared now and then, once
-        # a second, or for a fiftieth of the time where that is more.
+        # A save through a memory map or a name elsewhere raises no event: so, where there are many, all files are
+        # compared now and then, once a second, or for a fiftieth of the time where that is more.
         if told is not None and now - bucket.swept_at < max(_FULL_SWEEP_SECONDS, _FULL_SWEEP_SHARE * bucket.sweep_cost):
-            return _expanded(told, bucket) | bucket.doubtful
+            silent = bucket.rows if len(bucket.rows) <= _SMALL else ()
+            facts = str(self.paths.facts(agent))
+            return _expanded(told, bucket) | bucket.doubtful | {p for p in silent if self._differs(facts, bucket, p)}
         self._unwatch(bucket)
         bucket.sweeps += 1
         bucket.swept_at = now
@@ -162,13 +167,13 @@ class UserView:
         suspects.update(path for path in rows if path not in scan.files and not (hidden and path.startswith(hidden)))
         return suspects
 
-    def _differs(self, agent: str, bucket: Bucket, path: str) -> bool:
+    def _differs(self, facts: str, bucket: Bucket, path: str) -> bool:
         """Whether a file isn't the one its row was made from, as far as its signature proves."""
         row = bucket.rows.get(path)
         if row is None:
             return True
         try:
-            status = self.files.stat(f"{self.paths.facts(agent)}/{path}")
+            status = self.files.stat(f"{facts}/{path}")
         except OSError:
             # What is refused now may be granted later, without an event.
             self._unwatch(bucket)

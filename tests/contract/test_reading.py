@@ -303,3 +303,11 @@ def test_tool_mode_puts_summaries_alone_into_the_prompt(memory, root):
     assert "Work" in text
     assert "A fact." not in text
     assert "A fact." in memory.context()
+
+
+@pytest.mark.parametrize("asked", ["caf\u00e9", "CAFE\u0301", " cafe\u0301 "])
+def test_a_category_is_the_same_in_any_normal_form(memory, asked):
+    fact = memory.add("Drinks it black", category="Cafe\u0301")
+    memory.add("Something else", category="cafe")
+    assert [item.id for item in memory.list(category=asked)] == [fact.id]
+    assert [hit.fact.id for hit in memory.search("black", category=asked)] == [fact.id]

@@ -145,6 +145,8 @@ def test_an_engine_searches_over_agents(engine):
     assert len(engine.search("alice", "docker", top_k=2)) == 2
     with pytest.raises(InvalidInput):
         engine.search("alice", "docker", agents=["../x"])
+    with pytest.raises(InvalidInput, match="agents is 'coder'"):
+        engine.search("alice", "docker", agents="coder")
 
 
 def test_changed_words_are_found_and_old_ones_are_not(either):

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders_store import edit, facts_of
+from builders_store import edit, facts_of, place
 
 from deermem import DeerMem, Memory, Settings
 from deermem.index import schema
 from deermem.index.tokens import TOKENIZER
+from deermem.service import index_access
 
 ALL = [f"Docker fact number {number}" for number in range(6)]
 
@@ -104,6 +105,10 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     ),
     "phantom words": statements("INSERT INTO words (rowid, body) VALUES (999, 'docker')"),
     "rows that nobody wrote": statements("UPDATE files SET fact = '[]'"),
+    "columns of another type": statements(
+        "UPDATE files SET confidence = 'high', created = 'x', updated = 'y', length = 'z', topics = '{{'"
+    ),
+    "neither fact nor problem": statements("UPDATE files SET fact = NULL"),
     "other schema": statements("UPDATE meta SET value = '0/' || value WHERE key = 'version'"),
     "other tokeniser": statements(
         "DROP TABLE words",
@@ -126,6 +131,76 @@ def test_whatever_lies_there_the_answers_are_right(root: Path, stored: Path, kin
         memory.add(ALL[0])
         assert found(memory) == ALL
     check_whole(root, stored, ALL)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        ("DELETE FROM words WHERE rowid % 2 = 0",),
+        ("DELETE FROM files",),
+        ("DELETE FROM files", "DELETE FROM words"),
+        ("UPDATE files SET confidence = 'high', updated = 'y', length = 'z'",),
+    ],
+)
+def test_rows_that_go_while_it_is_open_are_missed_at_once(root: Path, stored: Path, harm: tuple[str, ...]) -> None:
+    with DeerMem(root) as engine:
+        memory = engine.memory("alice", "coder")
+        assert found(memory, "fact docker") == ALL
+        run(stored, *harm)
+        assert found(memory, "fact docker") == ALL
+        assert memory.count("fact docker") == 6
+        assert memory.search("fact docker")[0].match == "fts5"
+
+
+def test_an_index_that_was_copied_from_another_user_tells_nothing_of_his_words(root: Path, stored: Path) -> None:
+    """Not even through an agent that nobody asks for."""
+    with DeerMem(root) as engine:
+        engine.memory("bob", "writer").add("Docker and a secretword")
+        engine.memory("bob", "writer").search("docker")
+        before = engine.memory("alice", "coder").search("docker", 1)[0].score
+    shutil.copy2(root / "users/bob/.retrieval/index.sqlite3", stored)
+    with DeerMem(root) as engine:
+        assert engine.memory("alice", "coder").search("docker", 1)[0].score == before
+    assert one(stored, "SELECT count(*) FROM words WHERE words MATCH 'secretword'") == 0
+
+
+def test_a_full_disk_costs_no_index(root: Path, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written stays, and is written further once there is room again."""
+    monkeypatch.setattr(index_access, "_PAUSE_SECONDS", 0.0)
+    before = stored.stat().st_ino
+    with DeerMem(root) as engine:
+        memory = engine.memory("alice", "coder")
+        assert found(memory) == ALL
+        catalogue = engine.context("alice").view._index.open()
+        assert catalogue is not None
+        catalogue.connection.execute("PRAGMA max_page_count = 1")
+        long = f"Docker {' '.join(f'word{number}' for number in range(6000))}"
+        place(facts_of(root) / "00" / "hand.md", long)
+        for _ in range(3):
+            assert found(memory) == [*ALL, long]
+        assert memory.search("word77")[0].match == "substring"
+        catalogue.connection.execute("PRAGMA max_page_count = 1000000")
+        assert memory.search("word77")[0].match == "fts5"
+    assert stored.stat().st_ino == before
+
+
+def test_a_database_that_somebody_holds_is_waited_for_once(
+    root: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.0)
+    tries: list[Path] = []
+    connect = schema.connect
+    monkeypatch.setattr(schema, "connect", lambda path, **more: tries.append(path) or connect(path, **more))
+    with contextlib.closing(sqlite3.connect(stored, isolation_level=None)) as stranger:
+        stranger.execute("PRAGMA locking_mode = EXCLUSIVE")
+        stranger.execute("BEGIN EXCLUSIVE")
+        with DeerMem(root) as engine:
+            memory = engine.memory("alice", "coder")
+            assert found(memory) == ALL
+            assert memory.count("docker") == 6
+            memory.add("Docker again")
+            assert found(memory) == ["Docker again", *ALL]
+    assert len(tries) == 1
 
 
 def test_rows_are_kept_over_open_and_close(root: Path, stored: Path) -> None:

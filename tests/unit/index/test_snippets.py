@@ -17,12 +17,28 @@ from deermem.index.snippets import snippet
         ("deployment and deploying", "deploy*", "**deployment** and **deploying**"),
         ("हिन्दी भाषा", "हिन्दी", "**हिन्दी** भाषा"),
         ("nothing here", "cello", "nothing here"),
+        ("ขอที่ดี", "ที", "ขอ**ที่**ดี"),
+        ("ชอบกินข้าว", "ร้าน", "ชอบกิน**ข้า**ว"),
+        ("កម្ពុជា", "ពុ", "ក**ម្ពុ**ជា"),
+        ("ฉันทำงานที่นี่", "งาน", "ฉันทำ**งาน**ที่นี่"),
+        ("ｶﾞｷﾞｸﾞ テスト", "ガギ", "**ｶﾞｷﾞｸﾞ** テスト"),
+        ("我们用node.js写后端", "node.js", "我们用**node.js**写后端"),
+        ("already **bold** here", "bold", "already **bold** here"),
+        ("Tim O'Reilly called", "OReilly", "Tim **O'Reilly** called"),
         ("\x1b[31mred\tcar\x00", "red", "[31mred car"),
         ("", "cello", ""),
     ],
 )
 def test_matches_are_marked(content: str, text: str, expected: str) -> None:
     assert snippet(content, parse_query(text)) == expected
+
+
+@pytest.mark.parametrize("one", ["👩‍👩‍👧", "🇩🇪", "q\u0303", "กำ", "ที่", "👍🏽", "क्ष", "🏴\U000e0067\U000e007f"])
+@pytest.mark.parametrize("width", [9, 10, 11, 12])
+def test_no_character_is_cut(one: str, width: int) -> None:
+    assert snippet(one * 50, parse_query("cello"), width) == one * (width // len(one)) + "…"
+    around = snippet(f"{one * 50}雨{one * 50}", parse_query("雨"), width).strip("…").split("**雨**")
+    assert [part.replace(one, "") for part in around] == ["", ""]
 
 
 def test_it_is_one_line() -> None:

@@ -133,3 +133,6 @@ def test_a_tokenizer_that_counts_more_for_the_whole_still_gets_what_fits() -> No
 def test_cut_keeps_a_character_and_its_marks_together() -> None:
     assert cut("xxxxe\u0301e\u0301e\u0301", 8, "…") == "xxxxe\u0301…"
     assert cut("xxx\U0001f468\u200d\U0001f469yyy", 6, "…") == "xxx…"
+    assert cut("xx🇩🇪🇫🇷", 5, "…") == "xx🇩🇪…"
+    assert cut("xxx🇩🇪🇫🇷", 5, "…") == "xxx…"
+    assert cut("\u1112\u1161\u11ab" * 3, 8, "…") == "\u1112\u1161\u11ab…"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
 from builders_store import fact_text, facts_of, place
@@ -88,15 +88,16 @@ def test_every_path_finds_the_same(engine, memory, plain, root, capsys):
 
 
 def test_filters_are_the_same_on_every_path(engine, memory, plain, clock):
-    wanted = memory.add("Docker, the wanted one", category="Straße", topics=["CI", "Deploy"], source="t1")
+    wanted = memory.add("Docker, the wanted one", category="Caféstraße", topics=["CI", "Deploy it"], source="t1")
     clock.advance(days=10)
     for number in range(150):
         memory.add(f"Docker docker {number}", confidence=0.9)
     bare = plain.memory("alice", "coder")
     for narrow in (
-        {"category": "STRASSE"},
+        {"category": "CAFÉSTRASSE"},
+        {"category": " cafe\u0301strasse"},
         {"topics": ["ci"]},
-        {"topics": ("deploy", "ci")},
+        {"topics": ("deploy  it", " ci ")},
         {"source_thread": "t1"},
         {"until": datetime(2026, 12, 1, tzinfo=UTC)},
         {"until": datetime(2026, 12, 1)},
@@ -113,7 +114,17 @@ def test_filters_are_the_same_on_every_path(engine, memory, plain, clock):
         assert handle.count("docker", category="none") == 0
 
 
-@pytest.mark.parametrize("narrow", [{"topics": "ci"}, {"topics": [7]}, {"since": "yesterday"}, {"until": 7}])
+@pytest.mark.parametrize(
+    "narrow",
+    [
+        {"topics": "ci"},
+        {"topics": [7]},
+        {"since": "yesterday"},
+        {"until": 7},
+        {"category": "\ud800"},
+        {"source_thread": "t\ud800"},
+    ],
+)
 def test_filters_of_another_type_are_refused_on_every_path(engine, memory, narrow):
     memory.add("Docker")
     for call in (
@@ -124,6 +135,23 @@ def test_filters_of_another_type_are_refused_on_every_path(engine, memory, narro
     ):
         with pytest.raises(InvalidInput, match=next(iter(narrow)).rstrip("s")):
             call("docker", **narrow)
+
+
+@pytest.mark.parametrize("top_k", [True, "5", 5.0, None])
+def test_a_limit_of_another_type_is_refused_on_every_path(engine, memory, top_k):
+    memory.add("Docker")
+    for call in (memory.search, memory.explain, lambda text, limit: engine.search("alice", text, None, limit)):
+        with pytest.raises(InvalidInput, match="top_k"):
+            call("docker", top_k)
+
+
+def test_a_time_whose_zone_says_nothing_is_utc(memory):
+    class Silent(tzinfo):
+        def utcoffset(self, moment):
+            return None
+
+    memory.add("Docker")
+    assert memory.count("docker", since=datetime(2020, 1, 1, tzinfo=Silent())) == 1
 
 
 def test_an_unknown_filter_is_a_mistake_of_the_caller(engine, memory):

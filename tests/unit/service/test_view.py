@@ -167,11 +167,23 @@ def test_what_is_too_fresh_is_read_until_its_tick_has_passed(root, clock, files,
     assert files.taken() == {}
 
 
+def test_a_save_through_a_second_name_made_elsewhere_is_seen_at_once(root, clock, facts, tmp_path):
+    """No event tells of it, so a small bucket is compared at each read."""
+    view = opened(root, clock)
+    for _ in range(4):
+        view.sweep("coder")
+    os.link(facts / "03" / "note003.md", tmp_path / "elsewhere.md")
+    view.sweep("coder")
+    (tmp_path / "elsewhere.md").write_text("Note number three\n")
+    assert contents(view)["note003"] == "Note number three"
+
+
 # --- one answer, whichever way
 
 
 def test_the_kernel_and_the_comparison_give_the_same_answers(root, clock, facts, tmp_path, monkeypatch):
     """A script of everything that people and programs do to files, each step seen by both."""
+    monkeypatch.setattr(view_module, "_SMALL", 0)
     watched = opened(root, clock)
     for _ in range(3):
         watched.sweep("coder")
