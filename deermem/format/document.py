@@ -12,7 +12,7 @@ from typing import Final
 from deermem.errors import InvalidInput
 from deermem.format.fact_mapping import fact_from_mapping, fact_to_mapping, stated_fields
 from deermem.format.markdown import check_storable
-from deermem.model.fact import Fact, check_text
+from deermem.model.fact import Fact, check_text, content_key
 from deermem.model.summaries import HISTORY_SECTIONS, SECTIONS, USER_SECTIONS, Section, Summaries
 from deermem.model.values import JsonObject, JsonValue
 
@@ -56,7 +56,8 @@ def parse_document(doc: object, *, now: datetime, new_id: Callable[[str], str], 
 
     Only `facts` is needed, and in a fact only `content`. An id with characters that no file name may have gets
     them replaced, with a hash behind, so that the same document always means the same facts; one that looks like
-    a path is refused, and so is an id that stands twice. With `strict` off, for v1 stores, `facts` may be
+    a path is refused, and so is an id that stands twice. Of facts without an id that say the same the first counts.
+    With `strict` off, for v1 stores, `facts` may be
     missing, contents lose blank space on both ends, ids are taken as they are, and a repeated one is the
     caller's to judge.
     """
@@ -69,11 +70,13 @@ def parse_document(doc: object, *, now: datetime, new_id: Callable[[str], str], 
         items = []
     if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
         raise InvalidInput('the document has no "facts" list', hint="give one, it may be empty")
-    facts = parse_facts(items, now=now, new_id=new_id, strict=strict)
+    problems: list[str] = []
+    read = _read(items, _Reading(now, new_id, strict), problems)
+    _refuse(problems)
     sections = parse_sections(doc)
     return ParsedDocument(
-        facts=facts,
-        stated=tuple(stated_fields(item) for item in items),
+        facts=tuple(fact for fact, _ in read),
+        stated=tuple(stated_fields(item) for _, item in read),
         summaries={name: section for name, section in sections.items() if section.summary},
         named_sections=frozenset(sections),
     )
@@ -99,21 +102,45 @@ def parse_facts(
     With `refused`, a list that is to be filled, nothing is raised: it gets a text for each bad one, and the good ones
     are given.
     """
-    facts: list[Fact] = []
     problems: list[str] = [] if refused is None else refused
-    places: dict[str, int] = {}
+    read = _read(items, _Reading(now, new_id, strict), problems)
+    if refused is None:
+        _refuse(problems)
+    return tuple(fact for fact, _ in read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How the facts of a document are read: as `parse_document` says of its arguments."""
+
+    now: datetime
+    new_id: Callable[[str], str]
+    strict: bool
+
+
+def _read(items: Sequence[object], how: _Reading, problems: list[str]) -> list[tuple[Fact, Mapping[str, JsonValue]]]:
+    """The good facts, each with what it was read from; `problems` gets a text for each bad one."""
+    found: list[tuple[Fact, Mapping[str, JsonValue]]] = []
+    firsts: dict[str, tuple[int, Fact]] = {}
     for position, item in enumerate(items):
         try:
-            fact = _fact(item, now, new_id, strict)
-            _check_once(fact.id, position, places if strict else {})
+            given = _object(item)
+            fact = _fact(given, how)
+            place, first = firsts.setdefault(fact.id.lower(), (position, fact)) if how.strict else (position, fact)
+            if place != position:
+                _check_same(fact, first, place, given)
+                continue
         except InvalidInput as error:
             problems.append(f"{_named(position, item)}: {error}")
         else:
-            facts.append(fact)
-    if problems and refused is None:
+            found.append((fact, given))
+    return found
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
         more = len(problems) - _SHOWN
         raise InvalidInput(" | ".join(problems[:_SHOWN]) + (f" | and {more} more" if more > 0 else ""))
-    return tuple(facts)
 
 
 def parse_sections(doc: Mapping[str, JsonValue]) -> dict[str, Section]:
@@ -147,13 +174,17 @@ def _section_value(section: Section) -> JsonObject:
     return {"summary": section.summary, "updatedAt": section.updated_at}
 
 
-def _fact(item: object, now: datetime, new_id: Callable[[str], str], strict: bool) -> Fact:
+def _object(item: object) -> Mapping[str, JsonValue]:
     if not isinstance(item, Mapping):
         raise InvalidInput(f"a fact is {item!r:.60}", hint='give an object with at least "content"')
+    return item
+
+
+def _fact(item: Mapping[str, JsonValue], how: _Reading) -> Fact:
     given = item.get("id")
-    if strict and isinstance(given, str):
+    if how.strict and isinstance(given, str):
         item = {**item, "id": _importable_id(given)}
-    fact = fact_from_mapping(item, now=now, new_id=new_id, strip=not strict)
+    fact = fact_from_mapping(item, now=how.now, new_id=how.new_id, strip=not how.strict)
     check_storable(fact)
     return fact
 
@@ -167,10 +198,10 @@ def _importable_id(fact_id: str) -> str:
     return f"{_NOT_IN_AN_ID.sub('-', fact_id)}-{digest}"
 
 
-def _check_once(fact_id: str, position: int, places: dict[str, int]) -> None:
-    first = places.setdefault(fact_id.lower(), position)
-    if first != position:
-        raise InvalidInput(f"id {fact_id!r} stands in facts[{first}] already", hint="give one of them another id")
+def _check_same(fact: Fact, first: Fact, place: int, given: Mapping[str, JsonValue]) -> None:
+    """Raises InvalidInput for an id that stands twice; one that only the content gave says nothing against the fact."""
+    if "id" in stated_fields(given) or content_key(fact.content) != content_key(first.content):
+        raise InvalidInput(f"id {fact.id!r} stands in facts[{place}] already", hint="give one of them another id")
 
 
 def _named(position: int, item: object) -> str:

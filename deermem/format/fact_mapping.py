@@ -57,7 +57,7 @@ _DROPPED: Final = frozenset(("schemaVersion", "categoryExtension", "digest", "sc
 _OWN: Final = frozenset(_ATTRIBUTES) | _DROPPED | {_EXTRA}
 _NESTED: Final = _OWN - KNOWN
 """The person's own keys that would read as ours in a document: they stand in its `extra`."""
-_DEFAULTED_TIMES: Final = ("created_at", "updated_at")
+_FILLED_IN: Final = ("id", "created_at", "updated_at")
 _MAX_DEPTH: Final = 50
 _MAX_COUNT: Final = 999_999_999_999_999
 # Each change adds one: what is stated must leave room below what a file may say.
@@ -130,8 +130,8 @@ def fact_from_mapping(
 def stated_fields(item: Mapping[str, JsonValue]) -> frozenset[str]:
     """The Fact attributes that a mapping itself states; the others took their defaults."""
     own = {"extra"} if item.get(_EXTRA) is not None or not _OWN.issuperset(item) else frozenset()
-    # A blank time is filled in with the time of the call, which must not pass for the document's own.
-    named = {name for name, value in _given(item).items() if name not in _DEFAULTED_TIMES or str(value).strip()}
+    # A blank time is filled in with the time of the call, a blank id from the content: neither is the document's own.
+    named = {name for name, value in _given(item).items() if name not in _FILLED_IN or str(value).strip()}
     return frozenset(named) | own
 
 

@@ -191,5 +191,5 @@ def _group(old: JsonValue, summaries: Summaries, names: Mapping[str, str]) -> Js
         section, was = summaries.section(key), before.get(key)
         more = dict(was) if isinstance(was, Mapping) else {}
         found[key] = {**more, "summary": section.summary, "updatedAt": section.updated_at}
-    found.update((key, value) for key, value in before.items() if key not in SECTIONS)
+    found.update((key, value) for key, value in before.items() if key not in names)
     return found

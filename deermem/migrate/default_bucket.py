@@ -9,7 +9,7 @@ from deermem.errors import UnexpectedFiles
 from deermem.format.paths import facts_folder
 from deermem.migrate.legacy import StoredFact, UserFiles, is_fact_file, walk
 from deermem.migrate.merge import Bucket, check_owner
-from deermem.migrate.place import LEAD_AGENT, UserPlace
+from deermem.migrate.place import LEAD_AGENT, UserPlace, printable
 from deermem.model.changes import FileChange
 from deermem.model.scope import DEFAULT_AGENT
 
@@ -38,10 +38,10 @@ def adopt(
 
 def folders(files: UserFiles, folder: str = _FOLDER) -> list[str]:
     """The bucket's folders, the deepest first."""
-    inner = [
-        path for name, is_folder in files.listdir(folder) if is_folder for path in folders(files, f"{folder}/{name}")
-    ]
-    return [*inner, folder]
+    found = [folder]
+    for above in found:
+        found += [f"{above}/{name}" for name, is_folder in files.listdir(above) if is_folder]
+    return found[::-1]
 
 
 def _check_entries(files: UserFiles, place: UserPlace, facts: list[StoredFact]) -> None:
@@ -50,7 +50,7 @@ def _check_entries(files: UserFiles, place: UserPlace, facts: list[StoredFact]) 
     strange = [path for path in sorted(walk(files, _FOLDER)) if path not in expected and not _is_litter(path)]
     strange += [item.path for item in facts if item.fact is None or item.fact.agent_name != LEAD_AGENT]
     if strange:
-        names = ", ".join(path.removeprefix(f"{_FOLDER}/") for path in strange[:_SHOWN])
+        names = ", ".join(printable(path.removeprefix(f"{_FOLDER}/")) for path in strange[:_SHOWN])
         more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
         raise UnexpectedFiles(
             f"{place.shown(_FOLDER)}, the default bucket of an older release, holds unexpected files: {names}{more}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from operator import attrgetter
@@ -21,6 +21,7 @@ from deermem.migrate.legacy import (
     parse_json,
     stored_facts,
 )
+from deermem.migrate.merge import precedence
 from deermem.migrate.place import UserPlace
 from deermem.migrate.plan import derived_id
 from deermem.model.fact import Fact
@@ -71,21 +72,21 @@ class KeptFact:
 
 
 class KeptBucket:
-    """The fact files of one bucket as they lie on disk, by id; each is read once."""
+    """The fact files of one bucket as they lie on disk, by id; each is read once. `scope` says whose it is."""
 
-    def __init__(self, files: UserFiles, agent: str, when: datetime) -> None:
-        self.stored = stored_facts(files, agent, when)
-        self._by_id: dict[str, list[StoredFact]] = {}
+    def __init__(self, files: UserFiles, scope: Scope, when: datetime) -> None:
+        self.stored = stored_facts(files, scope.agent, when)
+        self._by_id: dict[str, StoredFact] = {}
         self._unreadable: dict[str, StoredFact] = {}
-        for item in self.stored:
+        for item in sorted(self.stored, key=lambda item: precedence(item, scope)):
             if item.fact is None:
-                self._unreadable[item.path.rpartition("/")[2].removesuffix(".md")] = item
+                self._unreadable.setdefault(item.path.rpartition("/")[2].removesuffix(".md"), item)
             else:
-                self._by_id.setdefault(item.fact.id, []).append(item)
+                self._by_id.setdefault(item.fact.id, item)
 
-    def of(self, fact_id: str) -> list[StoredFact]:
-        """The readable files of an id."""
-        return self._by_id.get(fact_id, [])
+    def speaker(self, fact_id: str) -> StoredFact | None:
+        """Of the readable files of an id the one that whoever reads the bucket gets."""
+        return self._by_id.get(fact_id)
 
     def unreadable(self, fact_id: str) -> StoredFact | None:
         """The file that carries an id as its name and can't be read."""
@@ -93,16 +94,26 @@ class KeptBucket:
 
 
 def kept_documents(files: UserFiles, place: UserPlace) -> list[KeptDocument]:
-    """Every document that has a backup, the shared one first; raises Corruption for one that can't be read."""
+    """Every document that has a backup, the shared one first; raises MigrationError for one that can't be read."""
     sources = [(DEFAULT_AGENT, place.manifest_name)]
     sources += [(agent, agent_document(agent)) for agent in legacy_agents(files, None)]
     found = []
     for agent, path in sources:
         data = files.read(path + BACKUP_SUFFIX)
+        if data is None and _is_there(files, path + BACKUP_SUFFIX):
+            raise MigrationError(
+                f"{place.shown(path + BACKUP_SUFFIX)} is no regular file",
+                hint="put the copy itself there, or move that away",
+            )
         if data is not None:
             doc = parse_json(data, place.shown(path + BACKUP_SUFFIX))
             found.append(KeptDocument(agent, LegacyDocument(path, data, doc), files.read(path) == data))
     return found
+
+
+def _is_there(files: UserFiles, path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return any(name == entry for entry, _ in files.listdir(folder))
 
 
 def kept_facts(document: KeptDocument, place: UserPlace, when: datetime) -> list[KeptFact]:
@@ -130,9 +141,3 @@ def _kept(fact: Fact, item: object, agent: str) -> KeptFact:
 def scope_of(place: UserPlace, agent: str) -> Scope:
     """Whose a fact in this bucket must be."""
     return Scope(place.user_id if place.user_id is not None else place.folder, agent)
-
-
-def first_canonical(found: Iterable[StoredFact], path: str) -> StoredFact:
-    """Of several files of one id the one that speaks for it."""
-    items = list(found)
-    return next((item for item in items if item.path == path), items[0])

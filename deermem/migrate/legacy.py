@@ -16,7 +16,7 @@ from deermem.format.conflict_markers import first_marker
 from deermem.format.exact_json import exact_float, exact_int
 from deermem.format.paths import facts_folder
 from deermem.format.problems import FormatError
-from deermem.migrate.place import LEAD_AGENT, LEGACY_NAME, UserPlace
+from deermem.migrate.place import LEAD_AGENT, LEGACY_NAME, UserPlace, printable
 from deermem.model.fact import Fact
 from deermem.model.scope import DEFAULT_AGENT, Scope, normalize_agent
 from deermem.model.values import JsonObject, JsonValue
@@ -199,12 +199,14 @@ def stored_facts(files: UserFiles, agent: str, when: datetime) -> list[StoredFac
 
 def walk(files: UserFiles, folder: str) -> Iterator[str]:
     """Every file below a folder, in no particular order."""
-    for name, is_folder in files.listdir(folder):
-        path = f"{folder}/{name}"
-        if is_folder:
-            yield from walk(files, path)
-        else:
-            yield path
+    waiting = [folder]
+    while waiting:
+        above = waiting.pop()
+        for name, is_folder in files.listdir(above):
+            if is_folder:
+                waiting.append(f"{above}/{name}")
+            else:
+                yield f"{above}/{name}"
 
 
 def is_fact_file(path: str) -> bool:
@@ -228,20 +230,20 @@ def mapped_fact(files: UserFiles, where: str, fact_id: str, entry: JsonValue) ->
             f"{where} has the path {path!r:.120}, which escapes the user's fact folders",
             hint="name a file as agents/NAME/facts/….md",
         )
-    data = files.read(path)
+    data, shown = files.read(path), printable(path)
     if data is None:
         raise MigrationError(
-            f"{where} names {path}, which does not exist", hint="restore the file, or remove the entry"
+            f"{where} names {shown}, which does not exist", hint="restore the file, or remove the entry"
         )
-    _check_hash(entry.get("contentHash"), data, where, path)
+    _check_hash(entry.get("contentHash"), data, where, shown)
     stored = _stored(path, data, _ANY_TIME)
     if stored.fact is None:
-        raise MigrationError(f"{where} names {path}, which can't be read: {stored.problem}", hint="mend the file")
+        raise MigrationError(f"{where} names {shown}, which can't be read: {stored.problem}", hint="mend the file")
     if stored.fact.id != fact_id:
-        raise MigrationError(f"{where} names {path}, which holds {stored.fact.id!r}", hint="make the two ids equal")
+        raise MigrationError(f"{where} names {shown}, which holds {stored.fact.id!r}", hint="make the two ids equal")
     if not Scope(None, path.split("/")[1]).owns(None, stored.fact.agent_name):
         raise MigrationError(
-            f"{where} names {path}, whose agent_name is {stored.fact.agent_name!r:.60}", hint="mend one of the two"
+            f"{where} names {shown}, whose agent_name is {stored.fact.agent_name!r:.60}", hint="mend one of the two"
         )
     return stored
 
@@ -334,10 +336,10 @@ def _is_bucket_path(path: str) -> bool:
     return parts[0] == "agents" and parts[2] == "facts" and is_agent_folder(parts[1]) and is_fact_file(path)
 
 
-def _check_hash(stated: JsonValue, data: bytes, where: str, path: str) -> None:
+def _check_hash(stated: JsonValue, data: bytes, where: str, shown: str) -> None:
     actual = f"sha256:{hashlib.sha256(data).hexdigest()}"
     if stated is not None and stated != actual:
         raise MigrationError(
-            f"{where}: contentHash {stated!r:.90} does not match {path}, which has {actual}",
+            f"{where}: contentHash {stated!r:.90} does not match {shown}, which has {actual}",
             hint="restore the file, or put its own hash into the map",
         )

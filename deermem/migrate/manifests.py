@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 from deermem.clock import format_timestamp
 from deermem.errors import Corruption, InvalidInput, MigrationError
@@ -11,7 +13,11 @@ from deermem.format.document import parse_sections
 from deermem.format.manifest import Manifest
 from deermem.format.problems import FormatError
 from deermem.migrate.legacy import LegacyDocument, parse_json
-from deermem.model.summaries import Section, Summaries
+from deermem.model.summaries import HISTORY_SECTIONS, USER_SECTIONS, Section, Summaries
+from deermem.model.values import JsonObject, JsonValue
+
+_GROUPS: Final = {"user": USER_SECTIONS, "history": HISTORY_SECTIONS}
+_COUNTED: Final = ("revision", "lastUpdated", "version", "facts")
 
 
 def sections_of(document: LegacyDocument, shown: str) -> dict[str, Section]:
@@ -50,3 +56,26 @@ def migrated_manifest(base: Manifest | None, summaries: Summaries, now: datetime
         return manifest.encode(base, summaries=summaries, revision=revision, now=format_timestamp(now))
     except InvalidInput as error:
         raise MigrationError(f"{shown}: {error}") from error
+
+
+def normalised(base: Manifest | None, summaries: Summaries) -> Manifest:
+    """A document as version 2 has it, with these summaries and no count, so that two can be compared."""
+    return manifest.decode(manifest.encode(base, summaries=summaries, revision=1, now=""))
+
+
+def own_keys(document: Manifest) -> JsonObject:
+    """What a normalised document says besides its counts and the texts of its six sections, by key."""
+    return {key: _others(key, value) for key, value in document.raw.items() if key not in _COUNTED}
+
+
+def _others(key: str, value: JsonValue) -> JsonValue:
+    """A value of memory.json without what the six sections say."""
+    if key not in _GROUPS or not isinstance(value, Mapping):
+        return value
+    return {name: _bare(item) if name in _GROUPS[key] else item for name, item in value.items()}
+
+
+def _bare(section: JsonValue) -> JsonValue:
+    if not isinstance(section, Mapping):
+        return section
+    return {name: item for name, item in section.items() if name not in ("summary", "updatedAt")}

@@ -23,19 +23,24 @@ _FILE_NAMES: Final[Mapping[str, str]] = {attribute: key for key, attribute in SE
 
 
 class Bucket:
-    """One agent's bucket while a plan grows: what lies there, and what is added."""
+    """One agent's bucket while a plan grows: what lies there, and what is added; `owner` as `owner_of` says."""
 
-    def __init__(self, place: UserPlace, agent: str, stored: Iterable[StoredFact]) -> None:
+    def __init__(self, place: UserPlace, agent: str, stored: Iterable[StoredFact], owner: str | None) -> None:
         self.place = place
         self.agent = agent
         self.changes: list[FileChange] = []
         self._known: dict[str, tuple[Fact | None, str, bytes]] = {}
         self._taken: set[str] = set()
-        self._paths: set[str] = set()
-        for item in stored:
-            fact_id = item.fact.id if item.fact else item.path.rpartition("/")[2].removesuffix(".md")
+        self._paths: dict[str, str] = {}
+        scope = Scope(owner, agent)
+        for item in sorted(stored, key=lambda item: precedence(item, scope)):
+            fact_id = item.fact.id if item.fact else _stem(item.path)
+            self._paths[item.path] = "of another id"
+            if item.fact is not None and not is_served(item, scope):
+                # Nobody reads it, so a fact must not count as stored because of it.
+                self._paths[item.path] = "of another owner"
+                continue
             self._known.setdefault(fact_id.lower(), (item.fact, item.path, item.data))
-            self._paths.add(item.path)
 
     @property
     def count(self) -> int:
@@ -68,8 +73,8 @@ class Bucket:
             if path in self._paths:
                 raise MigrationError(
                     f"migration conflict: {self.place.shown(path)}, the place of fact {fact.id!r} of "
-                    f"{self.place.shown(origin)}, holds a fact of another id; both were kept",
-                    hint="move that file away, or make its name and its id equal",
+                    f"{self.place.shown(origin)}, holds a fact {self._paths[path]}; both were kept",
+                    hint="move that file away, or mend its name, its id and its owner",
                 )
             data = self._encoded(stamped, origin, base)
             self.changes.append(FileChange(path, None, data))
@@ -100,6 +105,23 @@ class Bucket:
         raise MigrationError(
             f"migration conflict: {message}; both were kept", hint="give one of them another id, or remove one"
         )
+
+
+def is_served(item: StoredFact, scope: Scope) -> bool:
+    """Whether a file can be read, and is of this owner: any other is refused by whoever reads the bucket."""
+    return item.fact is not None and scope.owns(item.fact.user_id, item.fact.agent_name)
+
+
+def precedence(item: StoredFact, scope: Scope) -> tuple[bool, bool, bool, bool, str]:
+    """The order of files that carry one id: the first one speaks for it, as for whoever reads the bucket."""
+    stem = _stem(item.path)
+    fact_id = item.fact.id if item.fact is not None else stem
+    at_home = item.path == fact_path(scope.agent, fact_id)
+    return not is_served(item, scope), item.fact is None, not at_home, stem != fact_id, item.path
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".md")
 
 
 def lost_with(fact: Fact, data: bytes, other: Fact | None, other_data: bytes) -> list[str]:

@@ -19,4 +19,9 @@ class UserPlace:
 
     def shown(self, path: str) -> str:
         """A path as a message names it, relative to the root."""
-        return path if self.folder is None else f"users/{self.folder}/{path}"
+        return printable(path if self.folder is None else f"users/{self.folder}/{path}")
+
+
+def printable(path: str) -> str:
+    """A path on one line: a file name may hold line ends, which would pass for another user's result."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in path)

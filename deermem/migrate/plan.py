@@ -15,7 +15,7 @@ from deermem.format.document import parse_facts
 from deermem.migrate import default_bucket, legacy, merge
 from deermem.migrate.legacy import LegacyDocument, StoredFact, UserFiles, listed_facts, mapped_facts
 from deermem.migrate.manifests import current_manifest, legacy_manifest, migrated_manifest, sections_of
-from deermem.migrate.place import UserPlace
+from deermem.migrate.place import UserPlace, printable
 from deermem.migrate.refused import refuse
 from deermem.model.changes import FileChange
 from deermem.model.fact import Fact
@@ -78,8 +78,10 @@ def describe(plan: UserPlan) -> list[str]:
     lines += [
         f"would write {count} fact file{'' if count == 1 else 's'} of {agent}" for agent, count in created.items()
     ]
-    lines += [f"would write {change.path}" for change in plan.changes if change.after and not _is_new_fact(change)]
-    lines += [f"would remove {change.path}" for change in plan.changes if change.after is None]
+    lines += [
+        f"would write {printable(change.path)}" for change in plan.changes if change.after and not _is_new_fact(change)
+    ]
+    lines += [f"would remove {printable(change.path)}" for change in plan.changes if change.after is None]
     return [*lines, "would write the user's summaries and revision in format 2.0"]
 
 
@@ -127,19 +129,20 @@ class _Planner:
         self._now = now
         self._sources = sources
         self._shared_wins = shared_wins
+        self._owner: str | None = None
         self._buckets: dict[str, merge.Bucket] = {}
         self._refused: dict[str, list[str]] = {}
 
     def plan(self) -> UserPlan:
         sources = self._sources
         parsed = {document.path: self._facts(document) for _, document in sources.documents()}
-        owner = merge.owner_of(self._place, self._named_users(parsed))
+        self._owner = merge.owner_of(self._place, self._named_users(parsed))
         for agent, document in sources.documents():
-            self._take(document, agent, parsed[document.path], owner)
+            self._take(document, agent, parsed[document.path])
         removed = [FileChange(document.path, document.data, None) for document in sources.agents.values()]
         if sources.old_default:
             into = self._bucket(DEFAULT_AGENT)
-            removed += default_bucket.adopt(self._files, self._place, sources.old_default, into, owner)
+            removed += default_bucket.adopt(self._files, self._place, sources.old_default, into, self._owner)
         created = [change for bucket in self._buckets.values() for change in bucket.changes]
         return UserPlan(
             outcome="migrate",
@@ -154,7 +157,7 @@ class _Planner:
     def _bucket(self, agent: str) -> merge.Bucket:
         if agent not in self._buckets:
             stored = legacy.stored_facts(self._files, agent, self._now)
-            self._buckets[agent] = merge.Bucket(self._place, agent, stored)
+            self._buckets[agent] = merge.Bucket(self._place, agent, stored, self._owner)
         return self._buckets[agent]
 
     def _facts(self, document: LegacyDocument) -> tuple[Fact, ...]:
@@ -162,22 +165,29 @@ class _Planner:
         refused = self._refused.setdefault(document.path, [])
         return parse_facts(items, now=self._now, new_id=derived_id, strict=False, refused=refused)
 
-    def _take(self, document: LegacyDocument, agent: str, facts: Sequence[Fact], owner: str | None) -> None:
+    def _take(self, document: LegacyDocument, agent: str, facts: Sequence[Fact]) -> None:
         bucket, where = self._bucket(agent), self._place.shown(document.path)
         stops: list[MigrationError] = []
         for fact in facts:
             try:
-                merge.check_owner(fact, owner, where)
-                bucket.add(replace(fact, user_id=owner, agent_name=agent), document.path)
+                merge.check_owner(fact, self._owner, where)
+                bucket.add(replace(fact, user_id=self._owner, agent_name=agent), document.path)
             except MigrationError as error:
                 stops.append(error)
         for fact_id, entry in mapped_facts(document).items():
             try:
                 stored = legacy.mapped_fact(self._files, where, fact_id, entry)
-                self._bucket(stored.path.split("/")[1]).note(fact_id)
+                if stored.fact is not None:
+                    merge.check_owner(stored.fact, self._owner, f"{where}: {stored.path}")
+                self._bucket(self._goes_to(stored.path)).note(fact_id)
             except MigrationError as error:
                 stops.append(error)
         refuse(where, self._refused[document.path], stops)
+
+    def _goes_to(self, path: str) -> str:
+        """Whose fact a file is in the end."""
+        agent = path.split("/")[1]
+        return DEFAULT_AGENT if any(item.path == path for item in self._sources.old_default) else agent
 
     def _named_users(self, parsed: Mapping[str, Sequence[Fact]]) -> Iterator[str | None]:
         """Whoever the old facts name, then whoever the fact files name, read only as far as they are asked for."""

@@ -11,22 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Final
 
 from deermem.format import manifest
 from deermem.format.manifest import Manifest
 from deermem.format.paths import facts_folder
 from deermem.migrate.kept import KeptBucket, KeptDocument, KeptFact, kept_documents, kept_facts, scope_of
 from deermem.migrate.legacy import StoredFact, UserFiles, legacy_agents, mapped_facts
-from deermem.migrate.manifests import current_manifest, legacy_manifest, sections_of
+from deermem.migrate.manifests import current_manifest, legacy_manifest, normalised, own_keys, sections_of
 from deermem.migrate.merge import merge_sections
-from deermem.migrate.place import UserPlace
+from deermem.migrate.place import UserPlace, printable
 from deermem.model.changes import FileChange
 from deermem.model.summaries import SECTIONS, Summaries
 from deermem.model.values import JsonValue
-
-_GROUPS: Final = ("user", "history")
-_COUNTED: Final = ("revision", "lastUpdated", "version", "facts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +128,7 @@ class _Planner:
         removed: list[FileChange] = []
         lost: list[str] = []
         gone = dict(wanted)
-        for item in KeptBucket(self._files, agent, self._when).stored:
+        for item in KeptBucket(self._files, scope_of(self._place, agent), self._when).stored:
             fact_id = item.fact.id if item.fact is not None else ""
             if item.path in listed:
                 lost += [self._unlike(agent, item, listed[item.path])] if not _is(item, listed[item.path]) else []
@@ -164,15 +160,15 @@ class _Planner:
         differ = kept.differences(item.fact, scope_of(self._place, agent))
         if differ:
             return f"was changed since: {', '.join(differ)}"
-        return "" if item.has_digest else f"lies in {item.path}, which no migration wrote"
+        return "" if item.has_digest else f"lies in {printable(item.path)}, which no migration wrote"
 
     def _added(self, agent: str, item: StoredFact) -> str:
         if item.fact is None:
             return f"{self._place.shown(item.path)}, of {agent}, can't be read: {item.problem}"
-        return f"fact {item.fact.id!r} of {agent} is in no backup: {item.path}"
+        return f"fact {item.fact.id!r} of {agent} is in no backup: {printable(item.path)}"
 
     def _unlike(self, agent: str, item: StoredFact, stated: JsonValue) -> str:
-        return f"{item.path}, of {agent}, was changed since: its hash is not {stated!r:.80}"
+        return f"{printable(item.path)}, of {agent}, was changed since: its hash is not {stated!r:.80}"
 
     # --- memory.json
 
@@ -184,16 +180,14 @@ class _Planner:
             if item is not shared:
                 found = sections_of(item.source, shown(item.backup))
                 summaries = merge_sections(summaries, found, shown(item.backup), shared_wins=True)
-        wanted = manifest.decode(manifest.encode(base, summaries=summaries, revision=1, now=""))
-        actual = manifest.decode(
-            manifest.encode(present, summaries=present.summaries if present else Summaries(), revision=1, now="")
-        )
+        wanted = normalised(base, summaries)
+        actual = normalised(present, present.summaries if present else Summaries())
         for key, name in SECTIONS.items():
             if wanted.summaries.section(name) != actual.summaries.section(name):
                 yield f"summary {key} was changed since"
-        for key in dict.fromkeys([*wanted.raw, *actual.raw]):
-            one, other = wanted.raw.get(key), actual.raw.get(key)
-            if key not in _COUNTED and _others(key, one) != _others(key, other):
+        ours, theirs = own_keys(wanted), own_keys(actual)
+        for key in dict.fromkeys([*ours, *theirs]):
+            if ours.get(key) != theirs.get(key):
                 yield f"{key} in {shown(self._place.manifest_name)} was changed since"
 
 
@@ -207,19 +201,6 @@ def _raised(present: Manifest | None, revision: int) -> bytes | None:
         return None
     summaries = present.summaries
     return manifest.encode(present, summaries=summaries, revision=revision, now=summaries.last_updated)
-
-
-def _others(key: str, value: JsonValue) -> JsonValue:
-    """A value of memory.json without what the six sections say."""
-    if key not in _GROUPS or not isinstance(value, Mapping):
-        return value
-    return {name: _bare(item) if name in SECTIONS else item for name, item in value.items()}
-
-
-def _bare(section: JsonValue) -> JsonValue:
-    if not isinstance(section, Mapping):
-        return section
-    return {name: item for name, item in section.items() if name not in ("summary", "updatedAt")}
 
 
 def _folders(changes: Sequence[FileChange]) -> tuple[str, ...]:

@@ -54,10 +54,14 @@ class FolderFiles:
 
     def _is_linked(self, folder: str) -> bool:
         """Whether this folder or one above it is a link: no reader looks behind it, so facts there are nobody's."""
-        found = self._linked.get(folder)
-        if found is None:
-            above = self._is_linked(os.path.dirname(folder))
-            found = self._linked.setdefault(folder, above or os.path.islink(os.path.join(self._folder, folder)))
+        below = []
+        while folder not in self._linked:
+            below.append(folder)
+            folder = os.path.dirname(folder)
+        found = self._linked[folder]
+        for part in reversed(below):
+            found = found or os.path.islink(os.path.join(self._folder, part))
+            self._linked[part] = found
         return found
 
 

@@ -36,6 +36,10 @@ def restore_user(step: MigrationStep, dry_run: bool, lock_timeout: float) -> Use
             return _restored(step, name, held)
     except DeerMemError as error:
         return UserRestore(user=name, outcome="failed", problems=(str(error),))
+    except RecursionError:
+        # Nor must folders in folders, a thousand deep.
+        problem = f"{step.paths.folder}: something in it nests too deep to be read; look for folders in folders"
+        return UserRestore(user=name, outcome="failed", problems=(problem,))
     except OSError as error:
         # Whatever else the system refuses must not end the call for the users after this one.
         refused = unavailable(error, step.paths, outcome_unknown=True)

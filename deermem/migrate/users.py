@@ -65,6 +65,10 @@ def migrate_user(step: MigrationStep, name: str, how: How) -> UserMigration:
             return _verified(step, result, done) if how.verify and not stuck else result
     except DeerMemError as error:
         return UserMigration(user=name, outcome="failed", problems=(str(error),))
+    except RecursionError:
+        # A thousand folders in each other must not end the run for all users after this one.
+        problem = f"{step.paths.folder}: something in it nests too deep to be read; look for folders in folders"
+        return UserMigration(user=name, outcome="failed", problems=(problem,))
     except OSError as error:
         # Whatever else the system refuses must not end the run for all users after this one.
         problem = str(unavailable(error, step.paths, outcome_unknown=True))

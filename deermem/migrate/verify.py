@@ -14,19 +14,17 @@ from datetime import datetime
 
 from deermem.clock import parse_timestamp
 from deermem.errors import DeerMemError
-from deermem.format.paths import fact_path
 from deermem.migrate.kept import (
     KeptBucket,
     KeptDocument,
     KeptFact,
-    first_canonical,
     kept_documents,
     kept_facts,
     scope_of,
 )
 from deermem.migrate.legacy import StoredFact, UserFiles, load_agent, load_global, mapped_facts
-from deermem.migrate.manifests import current_manifest, legacy_manifest, sections_of
-from deermem.migrate.place import LEAD_AGENT, UserPlace
+from deermem.migrate.manifests import current_manifest, legacy_manifest, normalised, own_keys, sections_of
+from deermem.migrate.place import LEAD_AGENT, UserPlace, printable
 from deermem.migrate.plan import UserPlan
 from deermem.model.reports import Verification
 from deermem.model.scope import DEFAULT_AGENT
@@ -99,8 +97,11 @@ class _Manifest:
     def __init__(self, files: UserFiles, place: UserPlace, documents: list[KeptDocument]) -> None:
         data = files.read(place.manifest_name)
         self.summaries = Summaries()
+        present = None
         if data is not None:
-            self.summaries = current_manifest(data, place.shown(place.manifest_name)).summaries
+            present = current_manifest(data, place.shown(place.manifest_name))
+            self.summaries = present.summaries
+        self.own_keys = own_keys(normalised(present, self.summaries))
         shared = next((item.source for item in documents if item.source.path == place.manifest_name), None)
         before = legacy_manifest(shared, place.shown(shared.path)).summaries.revision if shared else 0
         # A migration counts one. Without the shared document's copy nobody knows where the count began.
@@ -134,52 +135,57 @@ class _Verifier:
         for name, section in sections.items():
             if section.summary:
                 self._section(document, name, section)
+        if document.source.path == self._place.manifest_name:
+            self._own_keys(document)
 
     def _bucket(self, agent: str) -> KeptBucket:
         if agent not in self._buckets:
-            self._buckets[agent] = KeptBucket(self._files, agent, self._when)
+            self._buckets[agent] = KeptBucket(self._files, scope_of(self._place, agent), self._when)
         return self._buckets[agent]
 
     def _fact(self, document: KeptDocument, kept: KeptFact) -> None:
         agent, fact_id = document.agent, kept.fact.id
-        found = self._bucket(agent).of(fact_id)
-        scope = scope_of(self._place, agent)
+        found = self._bucket(agent).speaker(fact_id)
         # Of one fact that stands twice in the old documents the first was taken in, with its fields.
         first = self._seen.get((agent, fact_id))
         self._seen.setdefault((agent, fact_id), kept.fact.content)
-        if any(not kept.differences(item.fact, scope) for item in found if item.fact is not None):
-            self.facts += 1
-        elif not found:
+        if found is None or found.fact is None:
             self._absent(document, f"fact {fact_id!r} of {agent}", self._bucket(agent).unreadable(fact_id))
-        elif first == kept.fact.content:
+            return
+        differ = kept.differences(found.fact, scope_of(self._place, agent))
+        if "owner" not in differ and (not differ or first == kept.fact.content):
             self.facts += 1
         else:
-            speaking = first_canonical(found, fact_path(agent, fact_id))
-            self._differs(document, kept, speaking)
+            self._differs(document, kept, found, differ)
 
-    def _differs(self, document: KeptDocument, kept: KeptFact, stored: StoredFact) -> None:
-        assert stored.fact is not None
-        differ = kept.differences(stored.fact, scope_of(self._place, document.agent))
+    def _differs(self, document: KeptDocument, kept: KeptFact, stored: StoredFact, differ: list[str]) -> None:
         what, names = f"fact {kept.fact.id!r} of {document.agent}", ", ".join(differ)
         is_fresh = self._fresh.holds(document)
-        if not is_fresh and _is_later(kept, stored):
+        if "owner" in differ:
+            self.missing.append(
+                f"{what} is missing: {self._place.shown(stored.path)} names another owner, and so nobody reads it; "
+                f"mend user_id and agent_name there, or take the fact from {self._place.shown(document.backup)}"
+            )
+        elif not is_fresh and _is_later(kept, stored):
             self.changed.append(f"{what} was changed since: {names}")
         elif stored.path not in self._fresh.made and not _must_be_migrated(kept, stored) and "content" not in differ:
             self.changed.append(f"{what} was there already and kept its own: {names}")
         else:
             self.missing.append(
-                f"{what} is missing as {self._place.shown(document.backup)} has it: {stored.path} differs in {names}, "
-                "and nothing tells of a change; compare the two"
+                f"{what} is missing as {self._place.shown(document.backup)} has it: {printable(stored.path)} differs "
+                f"in {names}, and nothing tells of a change; compare the two"
             )
 
     def _mapped(self, document: KeptDocument, fact_id: str, entry: Mapping[str, object]) -> None:
         agent = str(entry.get("path", "")).split("/")[1:2]
         agents = [*agent, DEFAULT_AGENT] if agent == [LEAD_AGENT] else agent
-        found = [item for name in agents for item in self._bucket(name).of(fact_id)]
+        found = [item for name in agents if (item := self._bucket(name).speaker(fact_id)) is not None]
+        # What an old default bucket gave was compared before it was written anew.
+        moved = any(item.path in self._fresh.made for item in found)
         wanted = entry.get("contentHash")
         if not found:
             self._absent(document, f"fact {fact_id!r} of {', '.join(agent)}", None)
-        elif wanted is None or any(wanted == f"sha256:{hashlib.sha256(item.data).hexdigest()}" for item in found):
+        elif wanted is None or moved or wanted in [f"sha256:{hashlib.sha256(item.data).hexdigest()}" for item in found]:
             self.facts += 1
         else:
             self.changed.append(f"fact {fact_id!r} of {', '.join(agent)} was changed since: its file has another hash")
@@ -196,6 +202,18 @@ class _Verifier:
                 f"{what} is missing: no file holds it, and no commit since can have deleted it; "
                 f"unless a person removed the file, take it from {backup}"
             )
+
+    def _own_keys(self, document: KeptDocument) -> None:
+        """What people and other programs keep in memory.json themselves."""
+        shown, backup = self._place.shown(self._place.manifest_name), self._place.shown(document.backup)
+        base = legacy_manifest(document.source, backup)
+        for key, value in own_keys(normalised(base, base.summaries)).items():
+            if self._manifest.own_keys.get(key) == value:
+                continue
+            if self._fresh.holds(document) or not (key in self._manifest.own_keys or self._manifest.moved_on):
+                self.missing.append(f"{key!r:.80} of {backup} is not in {shown}; put it back from there")
+            else:
+                self.changed.append(f"{key!r:.80} in {shown} was changed since")
 
     def _section(self, document: KeptDocument, name: str, section: Section) -> None:
         present = self._manifest.summaries.section(name)

@@ -126,12 +126,12 @@ class _Tally:
 
 
 def _decide(user: UserContext, intake: Intake, known: Known, tally: _Tally) -> Decision:
-    parsed, now = intake.parsed, user.clock()
+    if len(intake.parsed.facts) >= _MANY:
+        known.expect_many()
+    parsed, now = _named(user, known, intake.parsed), user.clock()
     decision = Decision()
     if not intake.foreign:
         decision.summaries = _summaries(parsed, known.state, format_timestamp(now), replace_all=intake.replace_all)
-    if len(parsed.facts) >= _MANY:
-        known.expect_many()
     tally.added, tally.updated, tally.present = [], [], []
     keys = {fact.id.lower(): content_key(fact.content) for fact in parsed.facts}
     said: dict[bytes, Fact] = {}
@@ -159,6 +159,28 @@ def _decide(user: UserContext, intake: Intake, known: Known, tally: _Tally) -> D
         _delete_others(user, known.agent, kept, decision)
     settle(user, known, decision, tally.added)
     return decision
+
+
+def _named(user: UserContext, known: Known, parsed: ParsedDocument) -> ParsedDocument:
+    """The document, its facts that have no id of their own beside those that took such an id and say more by now."""
+    facts = tuple(
+        fact if "id" in stated else _beside(user, known, fact)
+        for fact, stated in zip(parsed.facts, parsed.stated, strict=True)
+    )
+    return replace(parsed, facts=facts)
+
+
+def _beside(user: UserContext, known: Known, fact: Fact) -> Fact:
+    """The fact under an id that its content gives, and that no other content has."""
+    key, number = content_key(fact.content), 0
+    while known.may_have(fact.id):
+        found = find_target(user, known.agent, fact.id)
+        if found is None or content_key(found.fact.content) == key:
+            break
+        # What was edited since must not be written over by a document that never knew of it.
+        number += 1
+        fact = replace(fact, id=derive_id(f"{fact.content}\0{number}"))
+    return fact
 
 
 def _same(known: Known, said: Mapping[bytes, Fact], keys: Mapping[str, bytes], fact: Fact) -> Fact | None:

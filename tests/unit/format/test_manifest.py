@@ -85,6 +85,14 @@ def test_unknown_keys_stay_and_facts_go() -> None:
     assert written["user"]["workContext"] == {"summary": "new", "updatedAt": NOW, "by": "me"}
 
 
+def test_a_section_under_the_other_group_is_a_key_like_any_other() -> None:
+    found = decode(b'{"user": {"recentMonths": "Of a foreign hand."}, "history": {"topOfMind": {"summary": "x"}}}')
+    again = json.loads(encode(found, summaries=found.summaries, revision=2, now=""))
+    assert again["user"]["recentMonths"] == "Of a foreign hand."
+    assert again["history"]["topOfMind"] == {"summary": "x"}
+    assert again["history"]["recentMonths"] == {"summary": "", "updatedAt": ""}
+
+
 def test_missing_and_odd_sections() -> None:
     manifest = decode(
         b'{"version": "2.0", "user": null, "history": {"recentMonths": null, "earlierContext": {"summary": 5}}}'

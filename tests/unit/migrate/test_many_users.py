@@ -11,6 +11,7 @@ from builders_v1 import as_json, v1_document, v1_fact, write_store
 
 from deermem import DeerMem, InvalidInput
 from deermem.migrate.plan import UserPlan
+from deermem.migrate.run import MigrationStep
 
 NAMES = [f"user{number}" for number in range(5)]
 
@@ -53,6 +54,21 @@ def test_nothing_of_a_user_stays_in_memory_but_the_result(engine):
     engine.migrate(progress=count, verify=True)
     engine.migrate(dry_run=True, progress=count)
     assert alive == [0] * 10
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_nests_too_deep_stops_its_user_alone(engine, monkeypatch, dry_run):
+    planned = MigrationStep.plan
+
+    def plan(step, *rest):
+        if step.place.folder == NAMES[1]:
+            raise RecursionError
+        return planned(step, *rest)
+
+    monkeypatch.setattr(MigrationStep, "plan", plan)
+    report = engine.migrate(dry_run=dry_run)
+    assert [user.user for user in report.users if user.outcome == "failed"] == [NAMES[1]]
+    assert "nests too deep" in report.users[1].problems[0]
 
 
 def test_a_user_who_can_not_be_is_refused_before_anybody_is_migrated(engine, root):

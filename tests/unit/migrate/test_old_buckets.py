@@ -84,6 +84,16 @@ class TestPathMap:
         stop(MigrationError, {**other, self.path: old_fact_file("fact_y", "Y.")}, "holds 'fact_y'")
         stop(MigrationError, {**other, self.path: old_fact_file("fact_x1", "X.", agent="coder")}, "agent_name", "coder")
 
+    def test_a_file_of_another_owner_stops(self) -> None:
+        """Nobody would be served what is counted as migrated."""
+        other = old_fact_file("fact_x1", "Mapped.", user="bob", agent="__default__")
+        stop(MigrationError, {**self.mapped({"path": self.path}), self.path: other}, "fact_x1", "'bob'", self.path)
+
+    def test_a_file_that_moves_to_the_default_bucket_counts_once(self) -> None:
+        document = as_json({"version": "1.5", "facts": {"fact_u1": {"path": LEAD}}})
+        done = plan({"memory.json": document, LEAD: old_fact_file("fact_u1", "Deploys on Thursdays.")})
+        assert (done.facts, list(created(done))) == (1, [fact_path("__default__", "fact_u1")])
+
 
 class TestOldDefaultBucket:
     def store(self, **more: bytes) -> dict[str, bytes]:

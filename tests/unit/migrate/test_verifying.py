@@ -113,7 +113,6 @@ def test_a_higher_revision_or_a_later_time_tells_of_a_change(engine, home, chang
         (lambda fact: replace(fact, topics=()), "topics"),
         (lambda fact: replace(fact, extra={}), "extra"),
         (lambda fact: replace(fact, created_at=fact.created_at.replace(year=2020)), "created_at"),
-        (lambda fact: replace(fact, user_id="bob"), "owner"),
     ],
 )
 def test_a_difference_that_nothing_tells_of_is_missing(engine, home, change, named):
@@ -123,6 +122,52 @@ def test_a_difference_that_nothing_tells_of_is_missing(engine, home, change, nam
     assert (user.outcome, proof(user)) == ("failed", (3, 1, 0, 1))
     assert "fact 'fact_2' of __default__ is missing" in user.problems[0]
     assert f"differs in {named}, and nothing tells of a change" in user.problems[0]
+
+
+@pytest.mark.parametrize("revision", [1, 9])
+def test_a_fact_that_names_another_owner_is_missing_since_nobody_reads_it(engine, home, revision):
+    engine.migrate()
+    rewrite(home, "fact_2", lambda fact: replace(fact, user_id="bob", revision=revision))
+    user = verified(engine)
+    assert (user.outcome, proof(user)) == ("failed", (3, 1, 0, 1))
+    assert "fact 'fact_2' of __default__ is missing: users/ann/agents" in user.problems[0]
+    assert "names another owner" in user.problems[0]
+
+
+def test_own_keys_of_memory_json_are_looked_for_too(engine, root):
+    shared = v1_document(v1_fact(), mine={"a": [1.10]}, theirs="x")
+    home = write_store(root / "users/ann", {"memory.json": as_json(shared)})
+    assert proof(verified(engine)) == (1, 0, 0, 0)
+    manifest = json.loads((home / "memory.json").read_bytes())
+    del manifest["mine"]
+    (home / "memory.json").write_bytes(as_json({**manifest, "theirs": "y"}))
+    user = verified(engine)
+    assert (user.outcome, proof(user)) == ("failed", (1, 0, 1, 1))
+    assert user.problems[0].startswith("'mine' of users/ann/memory.json.v1.bak is not in users/ann/memory.json")
+    assert user.verified.changed == ("'theirs' in users/ann/memory.json was changed since",)
+    (home / "memory.json").write_bytes(as_json({**manifest, "revision": 9}))
+    assert proof(verified(engine)) == (1, 0, 1, 0)
+
+
+def test_a_backup_that_is_no_file_proves_nothing_and_is_said(engine, home):
+    engine.migrate()
+    backup = home / "memory.json.v1.bak"
+    backup.rename(home / "kept")
+    backup.symlink_to("kept")
+    user = verified(engine)
+    assert user.outcome == "failed"
+    assert "users/ann/memory.json.v1.bak is no regular file" in user.problems[0]
+    assert "is no regular file" in engine.restore("ann").problems[0]
+
+
+def test_a_copy_that_nobody_reads_proves_nothing(engine, home):
+    """Of two files of one id the one at its own place is read, whatever stands in the other."""
+    engine.migrate()
+    write_store(home, {"agents/__default__/facts/00/copy.md": (home / fact_path("__default__", "fact_2")).read_bytes()})
+    assert proof(verified(engine)) == (4, 1, 0, 0)
+    rewrite(home, "fact_2", lambda fact: replace(fact, content="Tw.", title="Tw."))
+    user = verified(engine)
+    assert (user.outcome, proof(user)) == ("failed", (3, 1, 0, 1))
 
 
 def test_a_deletion_is_told_where_a_commit_was_counted_and_missing_where_none_was(engine, home):
