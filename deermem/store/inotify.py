@@ -155,6 +155,24 @@ class FolderWatch:
 
     def _add(self, prefix: str) -> list[str] | None:
         """Watches a folder and those below it; the fact files in them, None where the kernel refuses."""
+        found: list[str] = []
+        # No recursion: folders nest deeper than Python's stack.
+        prefixes = [prefix]
+        while prefixes:
+            here = prefixes.pop()
+            entries = self._add_one(here)
+            if entries is None:
+                return None
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.name.endswith(SUFFIX):
+                    found.append(here + entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    prefixes.append(f"{here}{entry.name}/")
+        return found
+
+    def _add_one(self, prefix: str) -> list[os.DirEntry[str]] | None:
         library = _libc()
         path = os.path.join(self._facts, prefix)
         if library is None or len(self._folders) >= MAX_FOLDERS:
@@ -165,14 +183,6 @@ class FolderWatch:
             return [] if prefix and not os.path.isdir(path) else None
         self._folders[watched] = prefix
         try:
-            entries = list(os.scandir(path))
+            return list(os.scandir(path))
         except OSError:
             return None
-        found = [prefix + entry.name for entry in entries if entry.name.endswith(SUFFIX) and entry.name[0] != "."]
-        for entry in entries:
-            if entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
-                below = self._add(f"{prefix}{entry.name}/")
-                if below is None:
-                    return None
-                found += below
-        return found

@@ -49,7 +49,7 @@ def scan_facts(facts: str) -> Scan:
     """Every `*.md` below a facts folder, links and dot names passed over (editors' locks, AppleDouble)."""
     files: dict[str, os.stat_result] = {}
     unreadable: list[str] = []
-    for prefix, entry in _walk(facts, "", unreadable):
+    for prefix, entry in _walk(facts, unreadable):
         try:
             files[prefix + entry.name] = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -59,22 +59,26 @@ def scan_facts(facts: str) -> Scan:
     return Scan(files, tuple(unreadable))
 
 
-def _walk(folder: str, prefix: str, unreadable: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    try:
-        entries = list(os.scandir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError:
-        unreadable.append(prefix)
-        return
-    for entry in entries:
-        name = entry.name
-        if name.startswith("."):
+def _walk(facts: str, unreadable: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    # No recursion: folders nest deeper than Python's stack.
+    prefixes = [""]
+    while prefixes:
+        prefix = prefixes.pop()
+        try:
+            entries = list(os.scandir(f"{facts}/{prefix}"[:-1]))
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        if name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
-            yield prefix, entry
-        elif entry.is_dir(follow_symlinks=False):
-            yield from _walk(f"{folder}/{name}", f"{prefix}{name}/", unreadable)
+        except OSError:
+            unreadable.append(prefix)
+            continue
+        for entry in entries:
+            name = entry.name
+            if name.startswith("."):
+                continue
+            if name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+                yield prefix, entry
+            elif entry.is_dir(follow_symlinks=False):
+                prefixes.append(f"{prefix}{name}/")
 
 
 def is_linked(paths: UserPaths, agent: str, path: str) -> bool:

@@ -49,7 +49,8 @@ def unreachable_agents(paths: UserPaths) -> list[str]:
     """Folders beside the agents' with facts in them, whose names no agent can have; absolute, in name order."""
     folder = str(paths.folder / AGENTS)
     reached = set(paths.agents()) if os.path.isdir(folder) else set()
-    return [f"{folder}/{name}" for name in _other_folders(folder, reached) if _has_facts(f"{folder}/{name}")]
+    others = (f"{folder}/{name}" for name in _other_folders(folder, reached))
+    return [other for other in others if _has_facts(other, paths.manifest_name)]
 
 
 def unreachable_users(layout: Layout) -> list[str]:
@@ -70,17 +71,19 @@ def _has_memory(layout: Layout, user: str) -> bool:
     agents = f"{user}/{AGENTS}"
     if os.path.isfile(f"{user}/{layout.manifest_name}"):
         return True
-    return any(_has_facts(f"{agents}/{name}") for name in _other_folders(agents, set()))
+    return any(_has_facts(f"{agents}/{name}", layout.manifest_name) for name in _other_folders(agents, set()))
 
 
-def _has_facts(agent: str) -> bool:
+def _has_facts(agent: str, manifest: str) -> bool:
+    """Whether it has fact files, or a document of its own, as version 1 kept them."""
     facts = f"{agent}/{FACTS}"
-    return not os.path.islink(facts) and bool(scan_facts(facts).files)
+    return os.path.isfile(f"{agent}/{manifest}") or (not os.path.islink(facts) and bool(scan_facts(facts).files))
 
 
 def _walk(folder: str, found: Strays) -> None:
-    for entry in _entries(folder, found):
-        _walk(entry.path, found)
+    folders = [folder]
+    while folders:
+        folders += [entry.path for entry in _entries(folders.pop(), found)]
 
 
 def _entries(folder: str, found: Strays, names: set[str] | None = None) -> Iterator[os.DirEntry[str]]:

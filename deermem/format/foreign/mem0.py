@@ -16,6 +16,8 @@ from deermem.model.values import JsonObject, JsonValue
 _LISTS: Final = ("results", "memories")
 _TEXTS: Final = ("memory", "content")
 _THREADS: Final = ("run_id", "session_id")
+_STATES: Final = ("paused", "archived", "deleted")
+"""In which OpenMemory shows a memory to nobody; its backup has them all."""
 _KEPT: Final = {"user_id": "userId", "agent_id": "agentId", "app_id": "appId", "actor_id": "actorId"}
 
 
@@ -80,6 +82,8 @@ def _over(memory: Mapping[str, JsonValue], now: datetime) -> str:
     end = _end(memory)
     if end is not None and end <= now:
         return "its expiration_date is over"
+    if (state := memory.get("state")) in _STATES:
+        return f"it is {state} there"
     return "another memory replaced it" if memory.get("replaced_by") is not None else ""
 
 

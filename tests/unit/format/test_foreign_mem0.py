@@ -99,6 +99,14 @@ def test_what_counts_no_more_there_is_passed_over():
     )
 
 
+@pytest.mark.parametrize("state", ["paused", "archived", "deleted"])
+def test_what_openmemory_shows_to_nobody_is_passed_over(state):
+    shown = {"id": "b", "content": "Shown", "state": "active"}
+    found = read({"memories": [{"id": "a", "content": "Gone", "state": state}, shown]})
+    assert [fact.content for fact in found.document.facts] == ["Shown"]
+    assert found.skipped == (f"memories[0] (id 'a'): it is {state} there",)
+
+
 def test_one_page_of_several_is_said_to_be_one():
     (line,) = read({"count": 900, "next": "https://example.org/?page=2", "results": [BARE]}).skipped
     assert line == "results: it is one page of several; the others are not in it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,6 +132,29 @@ def test_facts_in_a_folder_that_is_no_agents_are_named(engine, root, name, hint)
     assert engine.check(fix=True) == engine.check()
     assert engine.agents("alice") == ["coder"]
     assert (folder / "facts/ab/fact_x.md").is_file()
+
+
+def test_an_old_document_in_a_folder_that_is_no_agents_is_named(engine, root):
+    folder = root / "users/alice/agents/Coder"
+    place(folder / "memory.json", '{"facts": [{"content": "Nobody sees this."}]}')
+    (finding,) = engine.check("alice")
+    assert (finding.severity, finding.code, finding.path) == ("warning", "unreachable-folder", str(folder))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs mkdir and rm")
+def test_folders_may_nest_deeper_than_python_recurses(engine, root):
+    memory = engine.memory("alice", "coder")
+    before = len(memory.list())
+    facts = root / "users/alice/agents/coder/facts"
+    deep = "/".join("d" * 1100)
+    subprocess.run(["mkdir", "-p", deep], cwd=facts, check=True)
+    (facts / deep / "x.md").touch()
+    try:
+        assert len(memory.list()) == before
+        assert [finding.code for finding in engine.check("alice")] == ["empty-file"]
+    finally:
+        # Python's own way to remove them recurses too.
+        subprocess.run(["rm", "-r", "d"], cwd=facts, check=True)
 
 
 @pytest.mark.parametrize("inside", ["agents/coder/facts/ab/fact_x.md", "agents/Any/facts/x.md", "memory.json"])
