@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_UPLOADS: Final = tuple(re.compile(rf"<(/?){tag}>", re.IGNORECASE) for tag in ("uploaded_files", "current_uploads"))
+_REST: Final = r"(?:\s[^<>]{0,200})?>"
+"""The end of a tag, with attributes or without."""
+
+_UPLOADS: Final = tuple(
+    re.compile(rf"<(/?){tag}{_REST}", re.IGNORECASE) for tag in ("uploaded_files", "current_uploads")
+)
 _HOST: Final = tuple(
-    re.compile(rf"^<{tag}>|<(/){tag}>(?=[ \t\r]*$)", re.IGNORECASE | re.MULTILINE)
+    re.compile(rf"^<{tag}{_REST}|<(/){tag}\s{{0,9}}>(?=[ \t\r]*$)", re.IGNORECASE | re.MULTILINE)
     for tag in ("memory", "system-reminder")
 )
 

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deermem.extract import items
-from deermem.extract.watermarks import mark_of, read_watermarks, tail_of, write_watermarks
+from deermem.extract.items import Item
+from deermem.extract.watermarks import Tail, beyond, mark_of, read_watermarks, tail_of, write_watermarks
 
 
 def beyond_dropped(before: bytes | None, spooled: Sequence[bytes], *, max_keys: int) -> bytes:
     """The watermarks `before`, moved to the end of each spooled conversation; what is no item is passed over."""
     dropped = [item for item in map(items.decode, spooled) if item is not None and item.turns]
     data = before or b"{}"
-    for item in sorted(dropped, key=lambda item: item.first_at):
-        mark, tail = mark_of(item.agent, item.thread), tail_of(item.turns)
-        data = write_watermarks(read_watermarks(data), mark, tail, max_keys=max_keys)
+    # What waits goes on where an emergency, which holds the front of a conversation, ends.
+    for item in sorted(dropped, key=lambda item: (not item.urgent, item.first_at)):
+        known, mark = read_watermarks(data), mark_of(item.agent, item.thread)
+        tail = _moved(known.get(mark, ()), item)
+        data = write_watermarks(known, mark, tail, max_keys=max_keys)
     return data
+
+
+def _moved(tail: Tail, item: Item) -> Tail:
+    known, rest = beyond(item.turns, tail, item.known)
+    is_further_on = bool(rest) and (bool(known) or not item.urgent)
+    return tail_of(rest, known) if is_further_on or not tail else tail

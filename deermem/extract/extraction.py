@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
@@ -25,6 +25,7 @@ from deermem.extract.queue import Queue, QueueRules
 from deermem.extract.shapes import encodable
 from deermem.extract.signals import load_patterns
 from deermem.extract.templates import load_prompts
+from deermem.extract.watermarks import Tail
 from deermem.model.scope import Scope
 from deermem.store.files import Files
 from deermem.store.layout import Layout
@@ -100,15 +101,18 @@ class Extraction:
         """
         thread = _checked(thread_id)
         turns = self._turns(messages)
+        known: Tail = ()
         if not urgent:
-            turns = self._queue.unseen(scope, thread, turns)
+            known, turns = self._queue.unseen(scope, thread, turns)
         if not has_both_sides(turns):
             return False
         if self._host.model is None:
             self._say_that_nobody_listens()
             return False
-        self._queue.put(scope, self._item(scope, turns, thread_id=thread, urgent=urgent, trace_id=trace_id))
-        if self._host.clock() - self._looked >= _LOOK_AGAIN:
+        item = self._item(scope, turns, thread_id=thread, urgent=urgent, trace_id=trace_id)
+        self._queue.put(scope, replace(item, known=known))
+        # A clock that was set back would put it off for as long.
+        if abs(self._host.clock() - self._looked) >= _LOOK_AGAIN:
             self.begin()
         return True
 

@@ -10,6 +10,7 @@ from typing import Final, TypeGuard
 
 from deermem.clock import format_timestamp, parse_timestamp
 from deermem.extract.messages import Turn
+from deermem.extract.watermarks import Tail, read_tail
 
 _VERSION: Final = 1
 _FIRST_DELAY: Final = timedelta(seconds=30)
@@ -23,9 +24,10 @@ class Item:
     """One conversation that waits.
 
     `id` names it for good: ids of new facts derive from it, so that a second try after a crash adds nothing twice.
-    `first_at` is when the oldest of its turns was captured. `answer` is what a
-    model said already, at `answered_at`, having been `shown` these versions of facts by id and these marks of
-    summaries by section: after a crash it is not asked again.
+    `known` are the turns before its own, extracted when it was captured, so that its place in the conversation is
+    known. `first_at` is when the oldest of its turns was captured. `answer` is what a model said already, at
+    `answered_at`, having been `shown` these versions of facts by id and these marks of summaries by section: after a
+    crash it is not asked again.
     """
 
     id: str
@@ -33,6 +35,7 @@ class Item:
     agent: str
     thread: str
     turns: tuple[Turn, ...]
+    known: Tail = ()
     signals: frozenset[str] = frozenset()
     urgent: bool = False
     first_at: datetime
@@ -63,9 +66,11 @@ def coalesced(older: Item, newer: Item, *, longest_wait: timedelta) -> Item:
     Steady traffic would put off a debounced conversation for ever.
     """
     first_at = min(older.first_at, newer.first_at)
+    turns = joined(older.turns, newer.turns)
     return replace(
         newer,
-        turns=joined(older.turns, newer.turns),
+        turns=turns,
+        known=older.known if len(turns) > len(newer.turns) else newer.known,
         signals=older.signals | newer.signals,
         first_at=first_at,
         due_at=min(newer.due_at, first_at + longest_wait),
@@ -96,6 +101,7 @@ def encode(item: Item) -> bytes:
         "shown": dict(item.shown),
         "shownSummaries": dict(item.shown_summaries),
         "trace": item.trace,
+        "known": item.known,
         "turns": [[turn.role, turn.text, turn.key] for turn in item.turns],
     }
     return json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode()
@@ -127,6 +133,7 @@ def decode(data: bytes) -> Item | None:
         agent=agent,
         thread=thread,
         turns=turns,
+        known=read_tail(document.get("known")),
         signals=frozenset(name for name in signals if isinstance(name, str))
         if isinstance(signals, list)
         else frozenset(),

@@ -8,7 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 _START: Final = re.compile(r'\{(?=[ \t\r\n]*"(?:[^"\\]|\\.){0,60}"[ \t\r\n]*:)')
-_THINKING: Final = re.compile(r"<(/?)(?:think|thinking|thought|reasoning|scratchpad)>", re.IGNORECASE)
+_THINKING: Final = re.compile(
+    r"[<◁](/?)(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad)[>▷]", re.IGNORECASE
+)
 _LONGEST_INTEGER: Final = 400
 _STRETCH: Final = 4096
 

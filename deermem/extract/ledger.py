@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from deermem.errors import InvalidInput
 from deermem.extract.basis import Basis
@@ -13,9 +15,21 @@ from deermem.model.changes import ABSENT, Delete, Upsert
 from deermem.model.fact import Draft, Fact, content_key, derive_title
 from deermem.model.proposals import ProposalKind, Refusal
 
+_WIDTH: Final = {0xFF01 + offset: 0x21 + offset for offset in range(94)} | {0x3000: 0x20, 0x3002: 0x2E}
+_UNSEEN: Final = re.compile("[\u00ad\u200b\u2060\ufeff]")
+
+
+def said_key(content: str) -> bytes:
+    """What makes two statements of a model one: `content_key` says, wide letters are narrow, and the end has no mark.
+
+    A model words a thing anew each time; a person who writes it twice may mean the difference.
+    """
+    plain = _UNSEEN.sub("", content).translate(_WIDTH).rstrip(" \t\r\n.!")
+    return content_key(plain or content)
+
 
 class Ledger:
-    """The decisions of one plan. `said` are the contents (`content_key`) that the answer states as new."""
+    """The decisions of one plan. `said` are the contents (`said_key`) that the answer states as new."""
 
     def __init__(self, basis: Basis) -> None:
         self.basis = basis
@@ -28,7 +42,7 @@ class Ledger:
         self.summaries: dict[str, str] = {}
         self.refused: list[Refusal] = []
         self._ids = {fact.id.lower() for fact in basis.facts}
-        self._contents = {content_key(fact.content) for fact in self.before.values()}
+        self._contents = {said_key(fact.content) for fact in self.before.values()}
 
     def now(self, fact_id: str) -> Fact:
         """A fact as this answer has changed it so far."""
@@ -55,7 +69,7 @@ class Ledger:
 
     def add(self, position: int, draft: Draft) -> str:
         """Notes a new fact under an id of its own; or why it is none."""
-        key = content_key(draft.content)
+        key = said_key(draft.content)
         fact_id = self.new_id(str(position), draft.content)
         # The id is there where this answer was carried out before, and somebody has changed the fact since.
         if key in self._contents or fact_id in self._ids:

@@ -16,6 +16,7 @@ KeepHidden = Callable[[dict[object, object]], bool]
 
 _LONGEST_ID: Final = 200
 _SUMMARY: Final = "summarization"
+_HASH: Final = "sha256:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +132,13 @@ def _human_answer(extra: Mapping[object, object]) -> str | None:
     return encodable(str(answer["value"])).strip()
 
 
+def is_hash(key: str) -> bool:
+    """Whether a key is a hash, which may stand for several messages, and no message's id."""
+    return key.startswith(_HASH)
+
+
 def _key(identity: str, role: Role, text: str) -> str:
     if identity and len(identity) <= _LONGEST_ID:
         return identity
     hashed = hashlib.sha256(f"{role}\0{identity or text}".encode())
-    return f"sha256:{hashed.hexdigest()}"
+    return f"{_HASH}{hashed.hexdigest()}"

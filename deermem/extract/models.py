@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,13 +36,19 @@ class ModelCall:
     _ask: Callable[[Messages, Mapping[str, object]], object] = field(repr=False)
 
     def __call__(self, messages: Messages, config: Mapping[str, object] | None = None) -> object:
-        """The model's answer as it gave it. What the model raises is raised.
+        """The model's answer as it gave it. What the model raises is raised; TimeoutError where its call was cancelled.
 
         A model that answers with an awaitable is run to its end in an event loop of its own, a new one each time.
         `config` goes to an object's `invoke(messages, config=…)`; a function gets messages alone.
         """
-        answer = self._ask(messages, config or {})
-        return _outcome(answer) if isinstance(answer, Awaitable) else answer
+        try:
+            answer = self._ask(messages, config or {})
+            return _outcome(answer) if isinstance(answer, Awaitable) else answer
+        except BaseException as error:
+            # It is no Exception: it would end the thread, and the conversation would be tried for ever.
+            if _is_cancelled(error):
+                raise TimeoutError("the model's call was cancelled") from error
+            raise
 
 
 def as_model(model: object) -> ModelCall:
@@ -70,7 +77,8 @@ def answer_text(answer: object) -> str:
     """The text of a model's answer, to be kept and to be read.
 
     Adjacent string chunks are joined as they are, text blocks by line breaks; thinking is left out. A mapping without
-    `content` is the answer itself, as models with structured output give it, and becomes JSON.
+    `content`, or one that is no block in its place, is the answer itself, as models with structured output give it,
+    and becomes JSON.
     Raises InvalidInput for what is no answer.
     """
     if isinstance(answer, str):
@@ -78,6 +86,8 @@ def answer_text(answer: object) -> str:
     if isinstance(answer, Mapping) and "content" not in answer:
         return encodable(_as_json(answer))
     content = answer if isinstance(answer, list | tuple) else _content(answer)
+    if isinstance(content, Mapping) and not {"type", "text"} & content.keys():
+        return encodable(_as_json(content))
     return read_message(("assistant", content), "the model's answer").text
 
 
@@ -137,6 +147,11 @@ def _build(settings: ModelSettings) -> Model:
 def _without_key(error: Exception, settings: ModelSettings) -> str:
     text = " ".join(str(error).split())
     return re.sub(re.escape(settings.api_key), "***", text) if settings.api_key else text
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    loaded = sys.modules.get("asyncio")
+    return loaded is not None and isinstance(error, loaded.CancelledError)
 
 
 def _outcome(answer: Awaitable[object]) -> object:

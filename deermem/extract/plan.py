@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from deermem.errors import InvalidInput
 from deermem.extract.basis import Basis, mark_of
-from deermem.extract.ledger import Ledger
+from deermem.extract.ledger import Ledger, said_key
 from deermem.extract.merging import merge
 from deermem.extract.outcome import Outcome
 from deermem.model.changes import ChangeSet
-from deermem.model.fact import DEFAULT_CONFIDENCE, Draft, Fact, Source, content_key
+from deermem.model.fact import DEFAULT_CONFIDENCE, Draft, Fact, Source
 from deermem.model.proposals import NewFact, Removal, StaleRemoval
 from deermem.model.summaries import summary_patch
 from deermem.policy import staleness
@@ -102,7 +102,7 @@ class _Planner:
             except InvalidInput as error:
                 self._ledger.refuse("fact", "storage", subject_of(item), error.message)
                 continue
-            self._ledger.said.add(content_key(draft.content))
+            self._ledger.said.add(said_key(draft.content))
             yield item, draft
 
     def _confirm(self) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ class _Planner:
 
     def _not_retired(self, item: StaleRemoval) -> str:
         reason = self._not_due(item.id)
-        if not reason and content_key(self._ledger.before[item.id].content) in self._ledger.said:
+        if not reason and said_key(self._ledger.before[item.id].content) in self._ledger.said:
             reason = "restated"
         return reason
 
@@ -209,7 +209,7 @@ class _Planner:
         reason = self._ledger.no_target(item.id)
         if not reason and item.id in self._ledger.deletes:
             reason = "duplicate"
-        if not reason and content_key(self._ledger.before[item.id].content) in self._ledger.said:
+        if not reason and said_key(self._ledger.before[item.id].content) in self._ledger.said:
             reason = "restated"
         if not reason and item.replacement is not None and item.replacement not in self._ledger.added:
             reason = "replacement"

@@ -13,7 +13,7 @@ from deermem.errors import DeerMemError, ExtractionFailed, InvalidInput, LockTim
 from deermem.extract import items
 from deermem.extract.items import Item
 from deermem.extract.messages import Turn
-from deermem.extract.watermarks import beyond, mark_of, read_watermarks, tail_of, write_watermarks
+from deermem.extract.watermarks import Tail, beyond, mark_of, read_watermarks, tail_of, write_watermarks
 from deermem.extract.worker import Done, Job, Worker
 from deermem.model.scope import Scope, safe_user_id
 from deermem.store.files import Files
@@ -65,9 +65,9 @@ class Queue:
 
     # --- what comes in
 
-    def unseen(self, scope: Scope, thread: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-        """The turns that were not extracted yet."""
-        return _unseen(self._spool(scope.user_folder), scope.agent, thread, turns)
+    def unseen(self, scope: Scope, thread: str, turns: tuple[Turn, ...]) -> tuple[Tail, tuple[Turn, ...]]:
+        """The turns that were not extracted yet, and what is known before them."""
+        return beyond(turns, _watermark(self._spool(scope.user_folder), scope.agent, thread))
 
     def put(self, scope: Scope, item: Item) -> None:
         """Spools a conversation; on disk when this returns. One of the same key that waits goes into it.
@@ -221,7 +221,9 @@ class Queue:
         return Done(ok=True)
 
     def _extract_rest(self, spool: Spool, claimed: Entry, item: Item) -> None:
-        rest = item.turns if item.urgent else _unseen(spool, item.agent, item.thread, item.turns)
+        rest = item.turns
+        if not item.urgent:
+            _, rest = beyond(item.turns, _watermark(spool, item.agent, item.thread), item.known)
 
         def keep(answered: Item) -> None:
             with spool.lock():
@@ -234,7 +236,7 @@ class Queue:
         if rest:
             self._extract(replace(item, turns=rest), keep=keep, is_wanted=is_wanted)
         if rest and not item.urgent and is_wanted():
-            mark, tail = mark_of(item.agent, item.thread), tail_of(item.turns)
+            mark, tail = mark_of(item.agent, item.thread), tail_of(item.turns, item.known)
             with spool.lock():
                 known = read_watermarks(spool.watermarks())
                 spool.put_watermarks(write_watermarks(known, mark, tail, max_keys=self._rules.max_watermarks))
@@ -274,8 +276,8 @@ class Queue:
         return Spool(self._files, self._layout.user(folder))
 
 
-def _unseen(spool: Spool, agent: str, thread: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    return beyond(turns, read_watermarks(spool.watermarks()).get(mark_of(agent, thread), ()))
+def _watermark(spool: Spool, agent: str, thread: str) -> Tail:
+    return read_watermarks(spool.watermarks()).get(mark_of(agent, thread), ())
 
 
 def _entry(item: Item) -> Entry:

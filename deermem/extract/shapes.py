@@ -62,7 +62,7 @@ def read_message(message: object, place: str) -> Message:
     if isinstance(message, str | bytes):
         raise InvalidInput(f"{place} is bare text, so nobody said it", hint=_FORMS)
     source = _unwrapped(message)
-    found = (_field(message, "type"), _field(message, "role"), _field(source, "role"))
+    found = (_field(message, "type"), _field(message, "role"), _field(source, "role"), _field(source, "type"))
     names = [name for name in found if isinstance(name, str)]
     if not names:
         raise InvalidInput(f"{place} is {type(message).__name__} without a role", hint=_FORMS)
@@ -111,8 +111,12 @@ def _calls(content: _Content) -> bool:
 
 
 def _unwrapped(message: object) -> object:
-    """The inner mapping of `{"type": "human", "data": {…}}`, which is how LangChain stores a message."""
-    inner = _field(message, "data") if isinstance(message, Mapping) and "content" not in message else None
+    """The inner mapping of `{"type": "human", "data": {…}}`, which is how LangChain stores a message, and of
+    `{"type": "constructor", "kwargs": {…}}`, which is how it serialises any object of its own.
+    """
+    if not isinstance(message, Mapping) or "content" in message:
+        return message
+    inner = message.get("kwargs" if message.get("type") == "constructor" else "data")
     return inner if isinstance(inner, Mapping) else message
 
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -171,8 +171,14 @@ class Spool:
 
     def _write(self, name: str, data: bytes) -> None:
         staged = self._path(f"t.{secrets.token_hex(8)}")
-        self._files.create(staged, data)
-        self._files.rename(staged, self._path(name))
+        try:
+            self._files.create(staged, data)
+            self._files.rename(staged, self._path(name))
+        except OSError:
+            # On a full disk each further try would leave one more.
+            with suppress(OSError):
+                self._files.unlink(staged)
+            raise
         self._files.flush_folder(self._folder)
 
     def _path(self, name: str) -> str:

@@ -276,3 +276,28 @@ def test_an_emergency_that_failed_is_not_passed_over_with_what_is_known(opened):
     memory.capture(talk("b", "c"), "t")
     flushed(engine)
     assert contents(memory) == [owns("a"), owns("b"), owns("c")]
+
+
+def test_what_was_said_between_two_turns_that_say_the_same_is_read(opened):
+    """What a capture left out as known is not left out once more when its time comes."""
+    model = Scripted()
+    engine = opened(model)
+    memory = engine.memory("alice", "coder")
+    memory.capture(talk("a"), "t")
+    flushed(engine)
+    memory.capture(talk("a", "b", "a"), "t")
+    flushed(engine)
+    assert contents(memory) == [owns("a"), owns("b")]
+    assert model.seen[1:] == [["gadget-b", "reply-b", "gadget-a", "reply-a"]]
+
+
+def test_what_is_taken_back_after_many_captures_is_read_from_where_it_branched(opened):
+    model = Scripted()
+    engine = opened(model)
+    memory = engine.memory("alice", "coder")
+    for end in range(1, 7):
+        memory.capture(talk(*range(end)), "t")
+        flushed(engine)
+    memory.capture(talk(0, 1, 2, "c"), "t")
+    flushed(engine)
+    assert model.seen[-1] == ["gadget-c", "reply-c"]

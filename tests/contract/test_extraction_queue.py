@@ -198,15 +198,16 @@ def test_the_next_engine_takes_up_by_itself_what_is_due(opened, root, clock):
     assert contents(other.memory(None)) == [owns(2)]
 
 
-def test_what_a_process_left_behind_is_found_by_one_that_is_at_work(opened, clock):
-    """It died, and no other one begins: the first capture after ten minutes looks."""
+@pytest.mark.parametrize("direction", [1, -1])
+def test_what_a_process_left_behind_is_found_by_one_that_is_at_work(opened, clock, direction):
+    """It died, and no other one begins: the first capture after ten minutes looks, also where a clock is set back."""
     working, died = opened(Scripted()), opened(Scripted())
     working.memory("bob", "coder").capture(talk(2), "t")
     died.memory("alice", "coder").capture(talk(1), "t")
     died.conversations._made._queue.stop()
     queue = working.conversations._made._queue
     for minutes, found in ((9, []), (2, [owns(1)])):
-        clock.advance(seconds=60 * minutes)
+        clock.advance(seconds=direction * 60 * minutes)
         working.memory("bob", "coder").capture(talk(3, minutes), "t")
         for thread in threading.enumerate():
             if thread.name == "deermem-take-up":
@@ -307,8 +308,10 @@ def test_a_full_disk_is_said_in_words_and_costs_only_what_is_new(opened, root):
     memory = engine.memory("alice", "coder")
     memory.capture(talk(1), "t")
     files.full = True
+    before = spool_names(root)
     with pytest.raises(StoreUnavailable, match="No space left"):
         memory.capture(talk(1, 2), "t")
+    assert spool_names(root) == before
     files.full = False
     flushed(engine)
     assert contents(memory) == [owns(1)]

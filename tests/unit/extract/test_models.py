@@ -114,6 +114,18 @@ def test_a_sync_model_never_needs_an_event_loop():
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, check=True)
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_call_that_was_cancelled_is_a_failure_and_ends_no_thread(is_async: bool):
+    async def answer(messages: object) -> object:
+        raise asyncio.CancelledError
+
+    def model(messages: object) -> object:
+        raise asyncio.CancelledError
+
+    with pytest.raises(TimeoutError, match="cancelled"):
+        as_model(answer if is_async else model)(ASKED)
+
+
 def test_what_a_model_raises_is_raised():
     def model(messages: object) -> object:
         raise TimeoutError("slow")
@@ -131,6 +143,7 @@ def test_what_a_model_raises_is_raised():
         (SimpleNamespace(content=["a", "b", {"type": "text", "text": "c"}, {"type": "text", "text": "d"}]), "ab\nc\nd"),
         ({"role": "assistant", "content": [{"type": "thinking", "thinking": "x"}, {"text": "y"}]}, "y"),
         ({"user": {}, "newFacts": [{"content": "喜欢茶"}]}, '{"user": {}, "newFacts": [{"content": "喜欢茶"}]}'),
+        (SimpleNamespace(content={"user": {}, "newFacts": []}), '{"user": {}, "newFacts": []}'),
         (SimpleNamespace(content=None), ""),
         ("\ud83d\ude00 \ud83d", "😀 \ufffd"),
     ],

@@ -55,7 +55,7 @@ def test_an_answer_that_was_carried_out_adds_nothing_again():
     assert reasons(done) == [("fact", "duplicate", "0")]
 
 
-@pytest.mark.parametrize("said", ["likes  TEA ", "Likes tea"])
+@pytest.mark.parametrize("said", ["likes  TEA ", "Likes tea", "Likes tea.", "Ｌｉｋｅｓ tea！", "Likes\u200b tea"])
 def test_what_is_known_is_not_stored_again(said):
     """119: nor what the answer itself says twice."""
     done = planned(answer(new("New"), new(said), new("NEW")), basis(stored("Likes tea")))

@@ -39,6 +39,7 @@ def refused(found: Proposals | None) -> list[tuple[str, str, str]]:
         f"<think>{GOOD}</think>",
         f"<think>{OTHER}</think>{GOOD}",
         f"First: {OTHER}\n</THINK>{GOOD}",
+        f"\u25c1think\u25b7{OTHER}\u25c1/think\u25b7<reflection>{OTHER}</reflection>{GOOD}",
         f"<thinking>{OTHER}</thinking>\n<thinking>again {OTHER}</thinking> {GOOD}",
         f"{GOOD}{OTHER}",
         f'{{"user": {{}}, "history": {{}}, "newFacts": [ {GOOD}',

@@ -53,6 +53,10 @@ def spoken(*messages: object, **options: object) -> list[tuple[str, str]]:
         ({"type": "ai", "content": "Hi", "id": "m1"}, Turn("assistant", "Hi", "m1")),
         ({"type": "human", "data": {"content": "Hi", "id": "m1"}}, Turn("user", "Hi", "m1")),
         ({"type": "chat", "data": {"role": "user", "content": "Hi", "id": "m1"}}, Turn("user", "Hi", "m1")),
+        (
+            {"lc": 1, "type": "constructor", "id": ["x"], "kwargs": {"content": "Hi", "type": "human", "id": "m1"}},
+            Turn("user", "Hi", "m1"),
+        ),
         ({"type": "message", "role": "user", "content": "Hi", "id": "m1"}, Turn("user", "Hi", "m1")),
         (MappingProxyType({"role": "User", "content": "Hi", "id": "m1"}), Turn("user", "Hi", "m1")),
     ],
@@ -184,6 +188,7 @@ def test_lists_of_uploads_are_cut_out(tag: str) -> None:
     assert spoken(human(f"{block}\n\nSum it up")) == [("user", "Sum it up")]
     assert spoken(human(f"Sum {block} it up, {block}please")) == [("user", "Sum  it up, please")]
     assert spoken(human([{"type": "text", "text": block}, "Sum it up"])) == [("user", "Sum it up")]
+    assert spoken(human(block.replace(">", ' count="1" >', 1) + "Sum it up")) == [("user", "Sum it up")]
     assert spoken(human(f"What does <{tag}> mean?")) == [("user", f"What does <{tag}> mean?")]
     assert spoken(human(f"</{tag}> and <{tag}>")) == [("user", f"</{tag}> and <{tag}>")]
 

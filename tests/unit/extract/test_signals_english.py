@@ -9,6 +9,10 @@ from deermem.extract.signals import load_patterns
 
 TELLING = {
     "correction": [
+        "I didn't say that",
+        "Wrong again",
+        "I already told you I use vim",
+        "It should be 5, not 6",
         "That's wrong, the port is 8080.",
         "No, that's not what I meant.",
         "that isn’t right",
@@ -96,6 +100,7 @@ TELLING = {
         "I speak Portuguese",
     ],
     "goal": [
+        "I'm trying to lose weight",
         "My goal is to run a marathon",
         "I'm planning to move to Berlin",
         "I want to learn Rust this year",
@@ -108,6 +113,7 @@ TELLING = {
         "I'm saving up for a house",
     ],
     "decision": [
+        "I made up my mind: I quit",
         "We decided to use Postgres",
         "Let's go with option B",
         "I've decided against the move",
@@ -126,6 +132,10 @@ TELLING = {
 }
 
 SILENT = [
+    "I didn't mean to interrupt",
+    "Incorrect syntax near SELECT",
+    "This should be read by all",
+    "I'm trying to get better error messages",
     "Thanks, that makes sense",
     "Thanks, that makes sense.",
     "ok",

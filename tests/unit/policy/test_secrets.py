@@ -87,6 +87,35 @@ SECRETS = [
     "pass\u200bword: hunter2",
     "ｐａｓｓｗｏｒｄ：hunter2",
     "The seed phrase is apple brave crane delta eagle flint grape house igloo jolly koala lemon",
+    # Other vendors, by the forms that they document.
+    *(
+        f"{prefix[:2]}{prefix[2:]}{LETTERS[:40]}"
+        for prefix in (
+            *("lin_api_", "dckr_pat_", "hvs.", "hvb.", "glsa_", "sntrys_", "tskey-auth-", "pscale_tkn_", "ATATT3x"),
+            *("nvapi-", "jina_", "lsv2_pt_", "pcsk_", "vck_", "nfp_", "CFPAT-", "phx_", "sq0csp-", "NRAK-", "LTAI"),
+        )
+    ),
+    *(prefix + HEX[:48] for prefix in ("rubygems_", "dapi", "key-", "doo_v1_", "bkua_", "sbp_", "PMAK-")),
+    f"Endpoint=sb://x.example.net/;SharedAccessKey={LETTERS[:43]}=",
+    f"https://x.blob.core.windows.net/c?sv=2022-11-02&sig={LETTERS[:40]}%3D",
+    "https://discord.com/api/web" + f"hooks/123456789012345678/{LETTERS[:60]}",
+    "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=" + f"{HEX[:8]}-{HEX[8:12]}-{HEX[12:28]}",
+    "---- BEGIN SSH2 ENCRYPTED PRIVATE " + "KEY ----",
+    "curl -u admin:" + "hunter2 https://example.com",
+    "sshpass -p " + "hunter2 ssh a@example.com",
+    "mysql -uroot -pS3cret" + "99 db",
+    "The app password is abcd efgh ijkl mnop",
+    "mnemonic: apple brave crane delta eagle flint grape house igloo jolly koala lemon",
+    "The recovery codes are 1a2b-3c4d and 5e6f-7a8b",
+    "The alarm code is 4711.",
+    "hunter2 is the wifi password",
+    "密码设置成了tiger99",
+    "WiFi密码叫做hunter2",
+    "解锁密码1357",
+    "管理员账号admin，密码admin123",
+    "hunter2是我家的WiFi密码",
+    "用hunter2当密码",
+    "密码就是生日19900101",
 ]
 
 ORDINARY = [
@@ -189,6 +218,20 @@ ORDINARY = [
     "The encryption key is rotated yearly",
     "The master key opens the front door",
     "Service account: ci-runner-prod-eu1",
+    "secret_santa_2024_list_of_people_a1",
+    "ops_runbook_2024_q3_final_v2",
+    "The door code is 4 digits long",
+    "MD5 is the password hash",
+    "1Password is their password manager",
+    "curl -u user:$PASS https://example.com",
+    "mysql -uroot -p mydb",
+    "mnemonic is a memory aid that helps people to learn words",
+    "backup codes are pre-2024",
+    "密码1234位",
+    "口令2024年改过",
+    "用1Password作为密码管理器",
+    "用户觉得abc123是弱密码",
+    "SHA256是密码哈希算法",
 ]
 
 
