@@ -42,9 +42,7 @@ def import_from(  # noqa: PLR0913 - three are keyword-only
     if not isinstance(origin, (str, os.PathLike, bytes)):
         raise InvalidInput(f"origin is {type(origin).__name__}", hint="give a path, or the bytes of a file")
     if skip_bad and (kind == "deermem" or replace_all):
-        why = (
-            "a document is taken in whole" if kind == "deermem" else "replacing would delete what is skipped"
-        )
+        why = "a document is taken in whole" if kind == "deermem" else "replacing would delete what is skipped"
         raise InvalidInput(f"bad items can't be skipped here: {why}", hint="leave out skip_bad")
     with _naming(origin):
         if kind == "deermem":
