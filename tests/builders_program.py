@@ -15,6 +15,7 @@ NOBODY = 65534
 # Nobody may not be able to read Python's own library: so whatever a command loads is loaded before, and once for all.
 FORKING = f"""
 import contextlib, difflib, importlib, io, json, os, pkgutil, shutil, signal, subprocess, sys, tempfile, traceback
+import urllib.parse
 import deermem
 from deermem.cli.main import main, run
 

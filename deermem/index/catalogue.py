@@ -91,6 +91,7 @@ class Catalogue:
         self.path = path
         self.read_only = read_only
         self.connection = schema.connect_to_read(path) if read_only else schema.connect(path, wal=wal)
+        self._end = schema.ended_with(self, self.connection)
         status = os.stat(path)
         self._file = (status.st_dev, status.st_ino)
         self._process = os.getpid()
@@ -108,8 +109,7 @@ class Catalogue:
 
     def close(self) -> None:
         """Closes the connection; a forked child leaves its parent's alone."""
-        if self._process == os.getpid():
-            self.connection.close()
+        self._end()
 
     # --- rows
 

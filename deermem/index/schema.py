@@ -11,6 +11,8 @@ import errno
 import os
 import secrets
 import sqlite3
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -76,6 +78,21 @@ def connect(path: Path, *, wal: bool = True) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def ended_with(owner: object, connection: sqlite3.Connection) -> Callable[[], object]:
+    """Closes a connection, by its owner's end at the latest: Python warns of one that is left to be collected.
+
+    In the process that opened it alone: a forked child that closes its parent's may take its log away.
+    """
+    end = weakref.finalize(owner, _end, connection, os.getpid())
+    end.atexit = False
+    return end
+
+
+def _end(connection: sqlite3.Connection, process: int) -> None:
+    if process == os.getpid():
+        connection.close()
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:

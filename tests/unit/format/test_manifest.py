@@ -108,7 +108,7 @@ def test_missing_and_odd_sections() -> None:
     ("data", "code", "line"),
     [
         (b"", "not-json", 1),
-        (b'{\n"a": 1,\n}', "not-json", 3),
+        (b'{\n"a": 1,\n"b"}', "not-json", 3),
         (b"[]", "not-an-object", 1),
         (b"{\xff}", "not-utf8", 1),
         (b'{"a": 1, "a": 2}', "duplicate-key", 0),
