@@ -15,8 +15,8 @@ from langgraph.runtime import Runtime
 from deermem.engine import DeerMem
 from deermem.errors import InvalidInput
 from deermem.integrations.langchain.conversation import (
+    Conversations,
     answering_tools,
-    first_id,
     split_at_last_answer,
     with_an_answer,
     with_answers,
@@ -89,6 +89,7 @@ class DeerMemMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._captures = not by_tools if capture is None else capture
         self._captures_models = capture is True
         self._answering: set[str] = set()
+        self._conversations = Conversations()
         gives_tools = by_tools if tools is None else tools
         self.tools = memory_tools(engine, user_id=user_id, agent_name=agent_name) if gives_tools else []
 
@@ -163,18 +164,21 @@ class DeerMemMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return labelled(block, self._name)
 
     def _capture_dropped(self, run: Run, messages: Sequence[AnyMessage], dropped: Sequence[AnyMessage]) -> None:
+        lost = dropped
         if self._captures:
             answered, rest = split_at_last_answer(with_answers(messages, self._answering))
             # Extracted again, it would bring back a fact that somebody deleted meanwhile.
             if self._capture(run, messages, answered, urgent=False):
                 gone = {message.id for message in dropped}
-                dropped = [message for message in rest if message.id in gone]
-        self._capture(run, messages, dropped, urgent=True)
+                lost = [message for message in rest if message.id in gone]
+        self._capture(run, messages, lost, urgent=True)
+        if not run.thread_id:
+            self._conversations.drop(messages, dropped)
 
     def _capture(self, run: Run, messages: Sequence[AnyMessage], taken: Sequence[AnyMessage], *, urgent: bool) -> bool:
         """Whether nothing of it is lost. `messages` are all of the conversation; they name it without a thread."""
         memory = self._whose.memory(run)
-        thread = run.thread_id or first_id(messages)
+        thread = run.thread_id or self._conversations.name(messages)
         if thread is None or (called_by_a_tool(run) and not self._captures_models):
             return True
         try:

@@ -231,10 +231,13 @@ class Bucket:
     def _moved(self, fact: Fact) -> list[tuple[Fact, Fact]]:
         """The files of an item, each with what it is when its end was moved; none where that is not due."""
         end = self._later(fact)
-        if end is None:
-            return []
-        files = [fact] if Part.of(fact) is None else self.listing().files_of(key_of(fact))
-        return [(found, refreshed(found, end)) for found in files]
+        if end is None or Part.of(fact) is None:
+            return [] if end is None else [(fact, refreshed(fact, end))]
+        known, key = self.listing(), key_of(fact)
+        # Its files may be those of another put by now, which has no end or a later one.
+        whole = known.by_key.get(key)
+        end = None if whole is None else self._later(whole)
+        return [] if end is None else [(found, refreshed(found, end)) for found in known.files_of(key)]
 
     def _later(self, fact: Fact) -> datetime | None:
         ttl = Meta.of(fact).ttl

@@ -19,16 +19,21 @@ def found_by(query: str, buckets: Mapping[str, Bucket]) -> list[tuple[Bucket, st
     known = {agent: bucket.listing() for agent, bucket in buckets.items()}
     items = {agent: dict(bucket.listings.shown(known[agent], bucket.now())) for agent, bucket in buckets.items()}
     hits: dict[tuple[str, str], tuple[Bucket, str, Fact, float]] = {}
+    judged: set[tuple[str, str]] = set()
     for match in next(iter(buckets.values())).found(query, list(buckets)):
         key = key_of(match.fact)
         fact = items[match.agent].get(key)
         # Any of its files may have the words; one that another hides has none that count.
         is_of = fact is not None and any(each.id == match.fact.id for each in known[match.agent].files_of(key))
-        if fact is not None and is_of and (agent_key := (match.agent, key)) not in hits and _is_found(fact, query):
-            hits[agent_key] = (buckets[match.agent], key, fact, match.score)
+        if fact is None or not is_of or (match.agent, key) in judged:
+            continue
+        # Once for all of its files: the whole value is looked at, of which each holds a piece.
+        judged.add((match.agent, key))
+        if _is_found(fact, query):
+            hits[match.agent, key] = (buckets[match.agent], key, fact, match.score)
     for agent, bucket in buckets.items():
         for key, fact in bucket.untold():
-            if (agent, key) not in hits and _is_found(fact, query):
+            if (agent, key) not in judged and _is_found(fact, query):
                 hits[agent, key] = (bucket, key, fact, _LEAST)
     return list(hits.values())
 

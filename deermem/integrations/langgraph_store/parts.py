@@ -27,7 +27,7 @@ from deermem.model.fact import MAX_CONTENT_BYTES, MAX_TITLE, Fact, check_text
 from deermem.model.values import JsonObject
 
 _MAX_PARTS: Final = 10_000
-_OWN_TITLE: Final = re.compile(r" \(\d+/\d+\)$")
+_OWN_TITLE: Final = re.compile(r"(?:^| )\(\d+/\d+\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +108,24 @@ def _first(whole: Fact, chunk: str, part: Part) -> Fact:
 def _further(key: str, first: Fact, piece: tuple[str, Part], base: Fact) -> Fact:
     chunk, part = piece
     content, around = _piece(first, chunk)
-    # Without a word, which a query might look for.
-    made = f" ({part.number}/{part.count})"
     chose = base.title and not _OWN_TITLE.search(base.title)
     form: JsonObject = {"json": True} if is_json(first) else {}
     own = {name: said for name, said in base.extra.items() if name not in OWN_KEYS}
     return replace(
         base,
         content=content,
-        title=base.title if chose else f"{first.title[: MAX_TITLE - len(made)].rstrip()}{made}",
+        title=base.title if chose else _title(first, content, part),
         expires_at=first.expires_at,
         extra={"namespace": first.extra["namespace"], "item": {"key": key, **form, **around, **_numbers(part)}, **own},
     )
+
+
+def _title(first: Fact, content: str, part: Part) -> str:
+    # Without a word, which a query might look for.
+    made = f"({part.number}/{part.count})"
+    title = f"{first.title[: MAX_TITLE - len(made) - 1].rstrip()} {made}"
+    # A content that is the heading is none, see `_said`.
+    return made if title == content else title
 
 
 def _piece(whole: Fact, chunk: str) -> tuple[str, JsonObject]:
@@ -195,7 +201,7 @@ class Assembly:
         first = self.files[0]
         if len(self.files) == 1:
             return first
-        text = "".join(map(text_of, self.files))
+        text = "".join(map(_said, self.files))
         item = mapping(first.extra.get("item"))
         whole: JsonObject = {name: said for name, said in item.items() if name not in ("before", "after")}
         return replace(
@@ -205,3 +211,9 @@ class Assembly:
             expires_at=min((fact.expires_at for fact in self.files if fact.expires_at is not None), default=None),
             extra={**first.extra, "item": whole},
         )
+
+
+def _said(fact: Fact) -> str:
+    """The text of a file; "" where a person took all of it out and left the heading that was made for it."""
+    is_empty = is_further(fact) and fact.content == fact.title and _OWN_TITLE.search(fact.title)
+    return "" if is_empty else text_of(fact)

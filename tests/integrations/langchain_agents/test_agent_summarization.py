@@ -13,7 +13,8 @@ pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, SummarizationMiddleware, before_model
-from langchain_core.messages import AIMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, Overwrite
 
 from deermem.integrations.langchain import DeerMemMiddleware
@@ -140,6 +141,37 @@ def test_what_was_captured_when_it_was_answered_is_not_extracted_again(engine, e
     assert "green tea" not in str(model.prompts[-1])
     assert [sum(text in read for read in reads) for text in ("green tea", "Mia", "I sing", "Last one")] == [1] * 4
     assert memory.list() == []
+
+
+def test_an_answer_in_a_schema_that_another_process_gave_is_not_extracted_again(engine, extractor):
+    extractor.add(*[answer()] * 3)
+    where = {"title": "Where", "type": "object", "properties": {"city": {"type": "string"}}}
+    config, saver = {"configurable": {"thread_id": "t1"}}, InMemorySaver()
+    for city in ("Graz", "Linz", "Wels"):
+        memory = DeerMemMiddleware(engine, user_id="alice")
+        middleware = [memory.before_dropping(summarizing()), memory]
+        model = scripted_chat_model(tool_call("Where", city=city))
+        agent = create_agent(model, middleware=middleware, response_format=where, checkpointer=saver)
+        agent.invoke({"messages": [("user", f"I live in {city}")]}, config)
+        assert engine.flush(30)
+    assert "I live in Graz" not in str(model.prompts)
+    assert [conversation(prompt).count("I live in") for prompt in extractor.prompts] == [1] * 3
+    assert "no answer yet" not in str(extractor.prompts)
+
+
+def test_a_conversation_without_a_thread_keeps_its_name_when_its_first_message_goes(engine, extractor):
+    extractor.add(*[answer()] * 3)
+    said = []
+    for text in ("I moved to Graz", "My cat is Mia", "I sing"):
+        memory = DeerMemMiddleware(engine, user_id="alice")
+        model = scripted_chat_model(f"{text}? Noted.")
+        agent = create_agent(model, middleware=[memory.before_dropping(summarizing()), memory])
+        said.append(HumanMessage(text, id=text))
+        said.append(agent.invoke({"messages": said})["messages"][-1])
+        assert engine.flush(30)
+    assert "I moved to Graz" not in str(model.prompts)
+    reads = [conversation(prompt) for prompt in extractor.prompts]
+    assert [read.count("User: ") for read in reads] == [1] * 3
 
 
 def test_what_is_dropped_is_extracted_where_the_queue_has_no_room_for_the_rest(root, clock, extractor):

@@ -198,6 +198,20 @@ def test_the_edit_of_any_file_is_what_the_next_reading_says_and_is_kept_from_a_p
     assert store.get(NS, "page").value == {"content": LINES + "end"}
 
 
+def test_a_file_without_its_text_adds_nothing_to_the_value(store, folder):
+    store.put(NS, "page", {"content": LINES})
+    head, heading, text = paths(folder)[1].read_text().partition("\n# line 0 of the page (2/3)\n")
+    paths(folder)[1].write_text(head + heading)
+    assert store.get(NS, "page").value == {"content": LINES.replace(text.lstrip(), "")}
+
+
+def test_a_text_that_is_the_heading_of_its_file_is_no_empty_one():
+    value = {"content": "Notes.\n" * 50 + "Notes. (3/3)"}
+    facts = written(value)
+    assert (facts[2].content, facts[2].title) == ("Notes. (3/3)", "(3/3)")
+    assert read(facts) == exact(value)
+
+
 def test_an_edit_between_a_look_and_a_put_makes_no_error(store, folder, monkeypatch):
     from deermem import Memory
 
@@ -312,6 +326,24 @@ def test_all_files_live_and_end_together(store, root, folder, clock):
     assert count(root) == 5
 
 
+@pytest.mark.parametrize("ttl", [None, 1_000])
+def test_a_put_between_a_look_and_the_move_of_its_end_says_when_it_ends(store, folder, clock, monkeypatch, ttl):
+    from deermem.integrations.langgraph_store.buckets import Bucket
+
+    store.put(NS, "page", {"content": LINES}, ttl=1)
+    clock.advance(seconds=30)
+    original = Bucket.refresh
+
+    def refresh(bucket, facts):
+        store.put(NS, "page", {"content": LINES * 2}, ttl=ttl)
+        return original(bucket, facts)
+
+    monkeypatch.setattr(Bucket, "refresh", refresh)
+    assert store.get(NS, "page").value == {"content": LINES}
+    clock.advance(seconds=90)
+    assert store.get(NS, "page", refresh_ttl=False).value == {"content": LINES * 2}
+
+
 @pytest.mark.parametrize("end", ["sweep", "write", "put"])
 def test_an_item_ends_with_the_first_of_its_files(store, root, folder, clock, end):
     store.put(NS, "page", {"content": LINES}, ttl=1)
@@ -334,6 +366,17 @@ def test_fields_of_a_long_value_are_found_though_they_fit_into_no_front_matter(s
     store.put(NS, "page", {"content": LINES}, index=False)
     assert store.search(NS, query="line") == []
     assert store.get(NS, "page").value == {"content": LINES}
+
+
+def test_a_query_looks_once_at_a_value_whose_files_it_finds(store, monkeypatch):
+    from deermem.integrations.langgraph_store import finding
+
+    original, looked = finding.read_value, []
+    monkeypatch.setattr(finding, "read_value", lambda fact: looked.append(fact.id) or original(fact))
+    store.put(NS, "page", {"content": LINES, "kind": "book"}, index=["kind"])
+    store.put(NS, "other", {"content": LINES, "kind": "page"}, index=["kind"])
+    assert [item.key for item in store.search(NS, query="line page")] == ["other"]
+    assert sorted(looked) == ["other", "page"]
 
 
 def test_what_fits_is_one_file(store, root):
