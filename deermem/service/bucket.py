@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -119,3 +120,17 @@ def _with_last_good(broken: Row, old: Row | None, now: datetime) -> Row:
         return broken
     row = broken._replace(kept=old.kept, broken_at=old.broken_at or now)
     return row if is_still_good(row, now) else broken
+
+
+def changed_silently(facts: str, bucket: Bucket) -> set[str]:
+    """The paths whose files are others than those that their rows were made from; costs a stat each."""
+    found = set()
+    for path, row in bucket.rows.items():
+        try:
+            status = os.lstat(f"{facts}/{path}")
+        except OSError:
+            found.add(path)
+            continue
+        if row.stamp != (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns):
+            found.add(path)
+    return found

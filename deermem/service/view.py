@@ -18,7 +18,7 @@ from deermem.format.markdown import Parsed
 from deermem.index.catalogue import Basis, Catalogue, Currency
 from deermem.index.rows import Row, Stored
 from deermem.model.scope import Scope
-from deermem.service.bucket import Bucket, hidden_row, is_settled, is_still_good, row_of
+from deermem.service.bucket import Bucket, changed_silently, hidden_row, is_settled, is_still_good, row_of
 from deermem.service.index_access import IndexAccess
 from deermem.service.snapshot import Snapshot, resolve
 from deermem.store.files import Files
@@ -132,9 +132,8 @@ class UserView:
         # A save through a memory map or a name elsewhere raises no event: so, where there are many, all files are
         # compared now and then, once a second, or for a fiftieth of the time where that is more.
         if told is not None and now - bucket.swept_at < max(_FULL_SWEEP_SECONDS, _FULL_SWEEP_SHARE * bucket.sweep_cost):
-            silent = bucket.rows if len(bucket.rows) <= _SMALL else ()
-            facts = str(self.paths.facts(agent))
-            return _expanded(told, bucket) | bucket.doubtful | {p for p in silent if self._differs(facts, bucket, p)}
+            silent = changed_silently(str(self.paths.facts(agent)), bucket) if len(bucket.rows) <= _SMALL else set()
+            return _expanded(told, bucket) | bucket.doubtful | silent
         self._unwatch(bucket)
         bucket.sweeps += 1
         bucket.swept_at = now

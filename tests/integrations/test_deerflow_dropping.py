@@ -26,6 +26,20 @@ def test_what_was_extracted_is_not_read_again(root: Path):
         assert contents(manager.get_memory(user_id="alice")) == []
 
 
+def test_what_is_new_beside_what_was_extracted_is_read_alone(root: Path):
+    """146: and a question without its answer not at all."""
+    model = Scripted(*[answer()] * 2)
+    asked, again = human("Find me a club in Graz", id="6"), ai("Noted: green tea.", id="7")
+    with opened(root, hooks={"host_llm_factory": lambda: model}) as manager:
+        manager.add("t1", [*TEA, *JAZZ], user_id="alice")
+        assert manager.shutdown_flush(30) is True
+        manager.add_nowait("t1", [*TEA, HIDDEN, *JAZZ, asked], user_id="alice")
+        manager.add_nowait("t1", [*TEA[:1], again], user_id="alice")
+        assert manager.shutdown_flush(30) is True
+    read = [prompt.partition("<conversation>\n")[2].partition("\n</")[0] for prompt in model.asked]
+    assert read[1:] == ["User: I like tea, please remember\n\nAssistant: Noted: green tea."]
+
+
 def test_what_a_clear_dropped_unread_is_not_read(root: Path):
     model = Scripted(answer(new("Likes tea")))
     with opened(root, hooks={"host_llm_factory": lambda: model}) as manager:

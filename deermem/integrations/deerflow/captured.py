@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
@@ -36,11 +37,27 @@ class Captured:
             while len(self._keys) > _CONVERSATIONS:
                 self._keys.popitem(last=False)
 
-    def holds(self, scope: Scope, thread: str, messages: Iterable[object]) -> bool:
-        """Whether every turn of these messages was queued. Raises InvalidInput for what can't be messages."""
+    def beyond(self, scope: Scope, thread: str, messages: Iterable[object]) -> list[object]:
+        """These messages from the first turn on that was not queued, with what it answers; none where every turn was.
+
+        Raises InvalidInput for what can't be messages.
+        """
+        all_of_them = list(messages)
         with self._lock:
-            known = self._keys.get((scope.user_folder, scope.agent, str(thread)))
-        return known is not None and self._of(messages) <= known
+            known = self._keys.get((scope.user_folder, scope.agent, str(thread)), frozenset())
+
+        def is_new(end: int) -> bool:
+            return not self._of(all_of_them[:end]) <= known
+
+        # The turns of the front are those of the front alone, so that one that is new stays so in more.
+        places = range(1, len(all_of_them) + 1)
+        start = bisect_left(places, True, key=is_new)
+        while start and self._roles(all_of_them[start:]) == {"assistant"}:
+            start -= 1
+        return all_of_them[start:]
+
+    def _roles(self, messages: Iterable[object]) -> set[str]:
+        return {turn.role for turn in read_turns(messages, keep_hidden=self._keep_hidden)}
 
     def _of(self, messages: Iterable[object]) -> frozenset[str]:
         return frozenset(turn.key for turn in read_turns(messages, keep_hidden=self._keep_hidden))

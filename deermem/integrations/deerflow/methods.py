@@ -108,11 +108,13 @@ class ManagerMethods:
     def add_nowait(
         self, thread_id: str, messages: list[Any], *, agent_name: str | None = None, user_id: str | None = None
     ) -> None:
-        """Extracts at once what the host is about to drop, unless `add` queued all of it and none of it waits."""
+        """Extracts at once what the host is about to drop, but for what `add` queued, where none of that waits."""
         memory = self._memory(user_id, agent_name)
         with _without_failing(thread_id):
-            if self._waits(memory, thread_id) or not self._captured.holds(memory.scope, thread_id, messages):
-                memory.capture_now(messages, thread_id)
+            waits = self._waits(memory, thread_id)
+            lost = list(messages) if waits else self._captured.beyond(memory.scope, thread_id, messages)
+            if lost:
+                memory.capture_now(lost, thread_id)
 
     def _waits(self, memory: Memory, thread_id: str) -> bool:
         user_id, agent = memory.scope.user_id, memory.scope.agent

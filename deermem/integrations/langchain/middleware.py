@@ -172,14 +172,16 @@ class DeerMemMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
                 gone = {message.id for message in dropped}
                 lost = [message for message in rest if message.id in gone]
         self._capture(run, messages, lost, urgent=True)
-        if not run.thread_id:
-            self._conversations.drop(messages, dropped)
+        self._conversations.drop(messages, dropped)
 
     def _capture(self, run: Run, messages: Sequence[AnyMessage], taken: Sequence[AnyMessage], *, urgent: bool) -> bool:
         """Whether nothing of it is lost. `messages` are all of the conversation; they name it without a thread."""
         memory = self._whose.memory(run)
-        thread = run.thread_id or self._conversations.name(messages)
-        if thread is None or (called_by_a_tool(run) and not self._captures_models):
+        by_a_tool = called_by_a_tool(run)
+        own = self._conversations.name(messages)
+        # A called agent has the thread of the one that calls it, and each would be extracted after the other anew.
+        thread = f"{run.thread_id}:{own}" if run.thread_id and by_a_tool else run.thread_id or own
+        if thread is None or (by_a_tool and not self._captures_models):
             return True
         try:
             told = with_answers(taken, self._answering)

@@ -291,21 +291,26 @@ def test_what_an_agent_says_to_another_is_no_word_of_the_person(engine, extracto
     from deermem.integrations.langchain import DeerMemMiddleware
     from deermem.testing import scripted_chat_model
 
-    inner = scripted_chat_model("It is.")
+    inner = scripted_chat_model("It is.", "It is.")
     helper = create_agent(inner, middleware=[DeerMemMiddleware(engine, capture=capture)])
 
     @tool
     def ask(question: str) -> str:
         """Asks the other agent."""
-        return helper.invoke({"messages": [("user", question)]})["messages"][-1].text
+        told = helper.invoke({"messages": [("user", question)]})["messages"][-1].text
+        assert engine.flush(30)
+        return told
 
     engine.memory("alice").add("Likes green tea")
-    model = scripted_chat_model(tool_call("ask", question="I am told it rains"), "Yes, it rains.")
-    agent = create_agent(model, tools=[ask], middleware=[DeerMemMiddleware(engine)])
-    said = {"messages": [("user", "Does it rain in Graz?")]}
-    agent.invoke(said, {"configurable": {"thread_id": "t1"}}, context={"user_id": "alice"})
-    extractor.add(answer())
-    assert engine.flush(30)
+    extractor.add(*[answer()] * 4)
+    calls = [tool_call("ask", question="I am told it rains") for _ in range(2)]
+    model = scripted_chat_model(calls[0], "Yes, it rains.", calls[1], "There too.")
+    agent = create_agent(model, tools=[ask], middleware=[DeerMemMiddleware(engine)], checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t1"}}
+    for question in ("Does it rain in Graz?", "And in Linz?"):
+        agent.invoke({"messages": [("user", question)]}, config, context={"user_id": "alice"})
+        assert engine.flush(30)
     assert "Likes green tea" in str(inner.prompts)
-    assert "Does it rain in Graz?" in str(extractor.prompts)
-    assert ("I am told it rains" in str(extractor.prompts)) == heard
+    reads = [prompt[1]["content"].partition("<conversation>")[2] for prompt in extractor.prompts]
+    assert [sum(text in read for read in reads) for text in ("rain in Graz?", "in Linz?")] == [1, 1]
+    assert sum("I am told it rains" in read for read in reads) == heard * 2
