@@ -57,9 +57,8 @@ def parse_document(doc: object, *, now: datetime, new_id: Callable[[str], str], 
     Only `facts` is needed, and in a fact only `content`. An id with characters that no file name may have gets
     them replaced, with a hash behind, so that the same document always means the same facts; one that looks like
     a path is refused, and so is an id that stands twice. Of facts without an id that say the same the first counts.
-    With `strict` off, for v1 stores, `facts` may be
-    missing, contents lose blank space on both ends, ids are taken as they are, and a repeated one is the
-    caller's to judge.
+    With `strict` off, for v1 stores, `facts` may be missing, contents lose blank space on both ends, ids are taken as
+    they are, and a repeated one is the caller's to judge.
     """
     if not isinstance(doc, Mapping):
         raise InvalidInput(f"the document is {type(doc).__name__}", hint='give an object with a "facts" list')

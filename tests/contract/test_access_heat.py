@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from datetime import datetime, timedelta
 
 import pytest
 from builders_buckets import audit, fill, ids, item, metadata, opened, ten, usage
@@ -245,7 +246,8 @@ def test_a_real_stores_usage_is_honoured(shared, root, clock):
         assert set(after) == set(before)
         assert after["fact_zh_001"] == before["fact_zh_001"]
         assert after["fact_corr_001"]["accessCount"] == 2
-        assert 1.4 < after["fact_corr_001"]["accessHeat"] < 1.6
+        age = clock() - datetime.fromisoformat(before["fact_corr_001"]["lastAccessedAt"])
+        assert after["fact_corr_001"]["accessHeat"] == pytest.approx(1 + 0.5 ** (age / timedelta(days=30)), abs=1e-4)
 
 
 def test_threads_that_search_and_write_lose_nothing(root, clock):

@@ -222,7 +222,7 @@ def test_merges_take_each_source_once_and_leave_no_duplicate(facts, proposals, n
         assert merge.category.strip().lower() != "correction"
         assert {by_id[name].category.strip().lower() for name in merge.sources} == {merge.category.strip().lower()}
         assert 0.3 <= merge.confidence <= 1
-        assert 1 <= merge.expected_valid_days <= 1800
+        assert merge.expected_valid_days in range(1, 1801)
     keys = [content_key(merge.content) for merge in done]
     assert len(set(keys)) == len(keys)
     assert not set(keys) & {

@@ -46,8 +46,8 @@ def memory_tools(engine: DeerMem, *, user_id: Named = USER_ID, agent_name: Named
 
     `user_id` and `agent_name` are as there. Each answers with JSON text, `{"error"}` and the status "error" where it
     could not do it. A run that says no user raises InvalidInput and ends, because the model can't mend that.
-    Safe for parallel calls. Outside of an agent,
-    called by `tool.invoke`, they read the run from the config given there.
+    Outside of an agent, called by `tool.invoke`, they read the run from the config given there. Safe for parallel
+    calls.
     """
     whose = Whose(engine, user_id, agent_name)
     return [_search(whose), _add(whose), _update(whose), _delete(whose)]

@@ -61,7 +61,8 @@ def test_recency_is_gentle() -> None:
     assert recency(NOW, NOW) == pytest.approx(1.05)
     assert recency(NOW + DAY, NOW) == pytest.approx(1.05)
     assert recency(NOW - YEAR, NOW) == pytest.approx(1.025, abs=1e-4)
-    assert 1 < recency(0.0, NOW) < 1.002
+    assert recency(NOW - 49 * YEAR, NOW) == pytest.approx(1.001, abs=1e-5)
+    assert recency(0.0, NOW) == pytest.approx(1 + 0.05 / (1 + NOW / YEAR), abs=1e-5)
 
 
 def test_the_formula() -> None:
